@@ -1,0 +1,55 @@
+# Everything a developer runs. `make` alone lists the targets.
+JOBS := $(shell nproc)
+PYTHON := .venv/bin/python
+FUZZ_SECONDS ?= 300
+# Models and data come from installed packages: nothing is fetched while code runs.
+export HF_HUB_OFFLINE := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint format fuzz asan tsan bench clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install system packages and .venv, build what the package and the tool need
+	@scripts/setup.sh
+
+build: setup ## Build everything of the release preset, tests and benchmarks too
+	@cmake --build build/release -j $(JOBS)
+
+demo: setup ## Tune a real model on a text file and serve it from Python and from C++
+	@$(PYTHON) examples/demo.py
+
+test: build ## Run the C++ and the Python tests
+	@build/release/bin/graphtune_tests --gtest_brief=1
+	@if [ -x build/release/bin/graphtune_engine_tests ]; then build/release/bin/graphtune_engine_tests --gtest_brief=1; fi
+	@ctest --test-dir build/release --output-on-failure -L install
+	@$(PYTHON) -m pytest -q tests/python
+
+lint: build ## Check format, clang-tidy, ruff and mypy
+	@scripts/lint.sh
+
+format: ## Format the C++ and the Python sources
+	@git ls-files '*.h' '*.cpp' | xargs -r clang-format-14 -i
+	@$(PYTHON) -m ruff format .
+	@$(PYTHON) -m ruff check --fix .
+
+fuzz: ## Run each fuzz target for FUZZ_SECONDS (300) seconds
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+asan: ## Core tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@cmake --preset asan-ubsan
+	@cmake --build build/asan-ubsan -j $(JOBS)
+	@build/asan-ubsan/bin/graphtune_tests --gtest_brief=1
+
+tsan: ## Core tests under ThreadSanitizer
+	@cmake --preset tsan
+	@cmake --build build/tsan -j $(JOBS)
+	@build/tsan/bin/graphtune_tests --gtest_brief=1
+
+bench: build ## Run the C++ and the Python benchmarks
+	@build/release/bin/graphtune_benchmarks
+	@for benchmark in benchmarks/python/*.py; do $(PYTHON) $$benchmark || exit 1; done
+
+clean: ## Remove all builds (not .venv)
+	@rm -rf build

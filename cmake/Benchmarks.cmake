@@ -1,0 +1,6 @@
+file(GLOB _sources CONFIGURE_DEPENDS benchmarks/cpp/*.cpp)
+if(_sources)
+  find_package(benchmark REQUIRED)
+  add_executable(graphtune_benchmarks ${_sources})
+  target_link_libraries(graphtune_benchmarks PRIVATE graphtune graphtune_settings fmt::fmt benchmark::benchmark_main)
+endif()

@@ -1,0 +1,22 @@
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+# The core's tests link neither torch nor Python.
+file(GLOB _sources CONFIGURE_DEPENDS tests/cpp/*.cpp)
+if(_sources)
+  add_executable(graphtune_tests ${_sources})
+  target_include_directories(graphtune_tests PRIVATE tests/cpp)
+  target_link_libraries(graphtune_tests PRIVATE graphtune graphtune_settings fmt::fmt GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(graphtune_tests DISCOVERY_TIMEOUT 60)
+endif()
+
+file(GLOB _sources CONFIGURE_DEPENDS tests/cpp/engines/*.cpp)
+if(_sources AND GRAPHTUNE_ENGINE_TARGETS)
+  add_executable(graphtune_engine_tests ${_sources})
+  target_include_directories(graphtune_engine_tests PRIVATE tests/cpp)
+  target_link_libraries(graphtune_engine_tests PRIVATE graphtune graphtune_settings fmt::fmt GTest::gmock
+                                                       GTest::gtest_main)
+  # Engines are loaded while the tests run, so the linker does not know of them.
+  add_dependencies(graphtune_engine_tests ${GRAPHTUNE_ENGINE_TARGETS})
+  gtest_discover_tests(graphtune_engine_tests DISCOVERY_TIMEOUT 60)
+endif()

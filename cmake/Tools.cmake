@@ -1,0 +1,7 @@
+file(GLOB _sources CONFIGURE_DEPENDS tools/*.cpp)
+if(_sources)
+  find_package(CLI11 2.1 REQUIRED)
+  add_executable(graphtune_cli ${_sources})
+  target_link_libraries(graphtune_cli PRIVATE graphtune graphtune_strict_settings CLI11::CLI11 fmt::fmt)
+  set_target_properties(graphtune_cli PROPERTIES OUTPUT_NAME graphtune)
+endif()
