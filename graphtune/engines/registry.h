@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graphtune/engines/engine.h"
+
+namespace graphtune {
+
+/// Finds a backend by name ("aoti", "openvino", …): one registered with register_backend, else the library
+/// `libgraphtune_engine_<name>.so`, opened on first use from, in turn, GRAPHTUNE_ENGINE_PATH (folders separated by ':'),
+/// the folder of libgraphtune and its sub-folder `graphtune/`. Throws EngineError saying where it looked and, for a library
+/// that would not open, the loader's own words. Thread safe.
+[[nodiscard]] GRAPHTUNE_API Backend& find_backend(std::string_view name);
+
+/// Joins a backend of the user's own; replaces one of the same name. Thread safe.
+GRAPHTUNE_API void register_backend(std::shared_ptr<Backend> backend);
+
+struct BackendInfo {
+  std::string name;
+  std::string version;             ///< empty when absent
+  std::string unavailable_reason;  ///< empty when usable
+};
+/// The backends of this build and those registered, each tried.
+[[nodiscard]] GRAPHTUNE_API std::vector<BackendInfo> list_backends();
+
+}  // namespace graphtune

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graphtune/call_key.h"
+#include "graphtune/graph_spec.h"
+
+namespace graphtune {
+
+/// Collects the graphs of one module from its calls. Thread safe: one lock, held briefly, never while a model runs.
+class GRAPHTUNE_API Recorder {
+ public:
+  struct Options {
+    bool strict = true;
+    std::uint32_t max_samples_stored = 16;  ///< per graph
+    std::uint32_t max_graphs = 64;          ///< more are refused: ValueError with advice
+  };
+  explicit Recorder(Options options) : options_(options) {}
+
+  struct Recorded {
+    std::uint32_t graph = 0;  ///< index into graphs()
+    bool new_graph = false;
+    bool new_shapes = false;  ///< sizes (or a batch size) that this graph had not seen
+    bool store = false;       ///< the caller should keep this sample's tensors: shapes are new and there is room
+  };
+  /// Throws ValueError above max_graphs; what was recorded stays.
+  Recorded record(const CallTree& input, const CallTree& output, std::optional<std::int64_t> batch_size);
+
+  /// Index of the graph with this key, if recorded.
+  [[nodiscard]] std::optional<std::uint32_t> find(const CallKey& key) const;
+  [[nodiscard]] std::vector<GraphSpec> graphs() const;  ///< copies, in order of first call
+  [[nodiscard]] std::size_t graph_count() const;
+  void set_eager_reason(std::uint32_t graph, std::string reason);
+  void clear();
+  [[nodiscard]] const Options& options() const noexcept { return options_; }
+
+ private:
+  Options options_;
+  mutable std::mutex mutex_;
+  std::vector<GraphSpec> graphs_;
+  std::vector<std::uint32_t> stored_;
+  std::unordered_map<CallKey, std::uint32_t, CallKeyHash> by_key_;
+};
+
+}  // namespace graphtune

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graphtune/call_key.h"
+#include "graphtune/engines/engine.h"
+#include "graphtune/graph_spec.h"
+#include "graphtune/miss.h"
+#include "graphtune/plan.h"
+
+namespace graphtune {
+
+/// An engine of a graph with its name in the plan ("aoti", "openvino", …).
+struct NamedEngine {
+  std::string name;
+  std::shared_ptr<Engine> engine;  ///< null for "eager"
+};
+
+/// One graph, ready to serve.
+struct RoutedGraph {
+  std::string name;
+  CallKey key;
+  CallTree input_tree;   ///< detached: for messages
+  CallTree output_tree;  ///< detached: the structure of results
+  /// Result tensors that are inputs themselves: for each result tensor (canonical), the input's canonical index or -1.
+  std::vector<std::int32_t> output_alias;
+  Contract contract;
+  Plan plan;
+  std::vector<NamedEngine> engines;
+  std::string eager_reason;  ///< why nothing is tuned; empty when something is
+};
+
+/// Counts of calls, exact under threads.
+struct CallStats {
+  std::uint64_t calls = 0;
+  std::map<std::string, std::map<std::string, std::uint64_t>> by_graph;  ///< graph -> engine -> calls
+  std::map<std::string, std::uint64_t> misses;                           ///< reason -> calls
+};
+
+/// Sends each call to the engine of its graph. Immutable but for its counters: tuning again makes a new one. Thread safe,
+/// no lock on the way of a call that is served.
+class GRAPHTUNE_API Router {
+ public:
+  /// Throws ValueError when two graphs have one key, or a plan names an engine that the graph hasn't.
+  Router(std::vector<RoutedGraph> graphs, bool strict);
+  ~Router();
+
+  [[nodiscard]] bool strict() const noexcept { return strict_; }
+  [[nodiscard]] const std::vector<RoutedGraph>& graphs() const noexcept { return graphs_; }
+
+  struct Decision {
+    const RoutedGraph* graph = nullptr;  ///< null: unknown graph
+    Engine* engine = nullptr;            ///< null: eager by plan, or a miss
+    std::int32_t engine_index = -1;
+    std::optional<Miss> miss;            ///< set: no engine may have this call
+  };
+  /// Finds the graph and the engine, checking everything that the engine relies on. Counts nothing.
+  [[nodiscard]] Decision route(const CallTree& tree) const;
+
+  /// Counts a call that was served by engine `engine_index` of `graph` (-1: eager by plan).
+  void count_served(const RoutedGraph& graph, std::int32_t engine_index) const noexcept;
+  /// Counts a miss. True the first time that this reason occurs for this graph (null: unknown graph): the caller warns then.
+  bool count_miss(const RoutedGraph* graph, MissReason reason) const;
+  [[nodiscard]] CallStats stats() const;
+
+ private:
+  struct Counters;
+  std::vector<RoutedGraph> graphs_;
+  std::unordered_map<CallKey, std::uint32_t, CallKeyHash> by_key_;
+  std::unique_ptr<Counters> counters_;
+  bool strict_;
+};
+
+}  // namespace graphtune
