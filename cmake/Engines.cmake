@@ -17,7 +17,7 @@ function(graphtune_add_engine name folder runtime rpath)
     set_target_properties(${_target} PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../${rpath}")
   else()
     # An installed engine looks for the library above it, and for the runtime where the build found it.
-    set_target_properties(${_target} PROPERTIES INSTALL_RPATH "$ORIGIN/.." INSTALL_RPATH_USE_LINK_PATH ON)
+    set_target_properties(${_target} PROPERTIES INSTALL_RPATH "$ORIGIN/..;$<TARGET_FILE_DIR:${runtime}>")
   endif()
   set(GRAPHTUNE_ENGINE_TARGETS ${GRAPHTUNE_ENGINE_TARGETS} ${_target} PARENT_SCOPE)
 endfunction()
