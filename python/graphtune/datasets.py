@@ -91,9 +91,7 @@ class BatchSource:
             self._items = dataset if sized else list(dataset)
             self._require_items(len(self._items))
 
-    def _take_loader(
-        self, loader: DataLoader[Any], collate: Callable[[list[Any]], Any] | None
-    ) -> None:
+    def _take_loader(self, loader: DataLoader[Any], collate: Callable[[list[Any]], Any] | None) -> None:
         can_rebatch = (
             not isinstance(loader.dataset, IterableDataset)
             and loader.batch_size is not None
@@ -112,9 +110,7 @@ class BatchSource:
     @staticmethod
     def _require_items(count: int) -> None:
         if count == 0:
-            raise ValueError(
-                "dataset: it is empty, so no call could be recorded; pass at least a few samples"
-            )
+            raise ValueError("dataset: it is empty, so no call could be recorded; pass at least a few samples")
 
     def batches(self, batch_size: int) -> Iterator[Batch]:
         """Yields the data set in batches of ``batch_size`` items; the last may be shorter and says so."""

@@ -81,9 +81,7 @@ def test_tensors_are_sliced_without_copy(rows):
 
 
 def test_collate_of_strings():
-    source = BatchSource(
-        ["a", "bb", "ccc"], collate=lambda texts: torch.tensor([len(t) for t in texts])
-    )
+    source = BatchSource(["a", "bb", "ccc"], collate=lambda texts: torch.tensor([len(t) for t in texts]))
     assert [b.data.tolist() for b in source.batches(2)] == [[1, 2], [3]]
 
 
@@ -91,17 +89,13 @@ def test_max_batches():
     assert sizes(BatchSource(torch.zeros(100, 1), max_batches=3), 2) == [2, 2, 2]
 
 
-@pytest.mark.parametrize(
-    "empty", [[], (x for x in ()), torch.zeros(0, 3), DataLoader([], batch_size=None)]
-)
+@pytest.mark.parametrize("empty", [[], (x for x in ()), torch.zeros(0, 3), DataLoader([], batch_size=None)])
 def test_empty_data_set(empty):
     with pytest.raises(ValueError, match="empty"):
         BatchSource(empty)
 
 
-@pytest.mark.parametrize(
-    "bad", [None, 3, "text", b"bytes", {"a": torch.zeros(3), "b": torch.zeros(4)}]
-)
+@pytest.mark.parametrize("bad", [None, 3, "text", b"bytes", {"a": torch.zeros(3), "b": torch.zeros(4)}])
 def test_no_data_set(bad):
     with pytest.raises(TypeError, match="dataset"):
         BatchSource(bad)
