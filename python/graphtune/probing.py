@@ -1,0 +1,144 @@
+"""Samples made for validation and measurement: recorded tensors brought to sizes that were never recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+
+from .size_expressions import evaluate
+
+__all__ = ["Point", "between", "corners", "grid", "resize_tensors"]
+
+Ranges = Mapping[str, tuple[int, int]]
+# A box of more symbols than this has too many corners: then each symbol alone is taken to its ends.
+_MAX_CORNER_SYMBOLS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """Values of a graph's symbols, as a sorted tuple of pairs: a size to validate or to measure at."""
+
+    items: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, values: Mapping[str, int]) -> Point:
+        return cls(tuple(sorted(values.items())))
+
+    @property
+    def values(self) -> dict[str, int]:
+        return dict(self.items)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.items) or "static"
+
+
+def corners(ranges: Ranges) -> list[Point]:
+    """The corners of the ranges; for more than four symbols the two main ones and each symbol's ends alone."""
+    names = sorted(ranges)
+    if len(names) <= _MAX_CORNER_SYMBOLS:
+        ends = itertools.product(*(sorted(set(ranges[name])) for name in names))
+        return [Point.of(dict(zip(names, values, strict=True))) for values in ends]
+    low = {name: ranges[name][0] for name in names}
+    high = {name: ranges[name][1] for name in names}
+    points = [Point.of(low), Point.of(high)]
+    for name in names:
+        points += [Point.of({**low, name: high[name]}), Point.of({**high, name: low[name]})]
+    return _unique(points)
+
+
+def between(ranges: Ranges, known: Iterable[Point], count: int = 4) -> list[Point]:
+    """Up to ``count`` points inside the ranges that are neither corners nor known, spread evenly and always the same.
+
+    Fractions of the golden ratio (a low-discrepancy sequence) put each symbol at other places, so that sizes that are
+    equal by chance, odd and even, and multiples of a block size all occur.
+    """
+    taken = set(known) | set(corners(ranges))
+    golden = 0.6180339887498949
+    points: list[Point] = []
+    names = sorted(ranges)
+    for step in range(1, 8 * count + 1):
+        values = {}
+        for place, name in enumerate(names):
+            low, high = ranges[name]
+            fraction = (step * golden ** (place + 1)) % 1.0
+            values[name] = low + int(fraction * (high - low + 1))
+        point = Point.of(values)
+        if point not in taken:
+            taken.add(point)
+            points.append(point)
+        if len(points) == count:
+            break
+    return points
+
+
+def grid(ranges: Ranges, recorded: Sequence[Point], batch_symbol: str = "b", limit: int = 12) -> list[Point]:
+    """Where engines are measured: at most four recorded batch sizes, each with low, typical and high values of the
+    other symbols as they were recorded."""
+    if not ranges:
+        return [Point.of({})]
+    axes: list[list[int]] = []
+    names = sorted(ranges)
+    for name in names:
+        low, high = ranges[name]
+        seen = sorted(point.values[name] for point in recorded if low <= point.values.get(name, low - 1) <= high)
+        seen = seen or [low, high]
+        if name == batch_symbol:
+            sizes = sorted(set(seen) | {low, high})
+            axes.append(_spread(sizes, 4))
+        else:
+            axes.append(sorted({low, seen[len(seen) // 2], high}))
+    while _product(len(axis) for axis in axes) > limit:
+        longest = max(range(len(axes)), key=lambda place: len(axes[place]))
+        if len(axes[longest]) <= 2:
+            break
+        axes[longest] = _spread(axes[longest], len(axes[longest]) - 1)
+    points = [Point.of(dict(zip(names, values, strict=True))) for values in itertools.product(*axes)]
+    return points if len(points) <= limit else corners(ranges)[:limit]
+
+
+def resize_tensors(
+    tensors: Sequence[torch.Tensor], sizes: Sequence[Sequence[int | str]], values: Mapping[str, int]
+) -> list[torch.Tensor]:
+    """Brings recorded tensors to the sizes that the symbols' values give, by repeating or cutting rows of each axis.
+
+    Only values that were recorded occur in the result, so that token ids and masks stay plausible. A tensor that has
+    its sizes already is itself returned.
+
+    Raises ``ValueError`` when an empty axis would have to grow.
+    """
+    resized = []
+    for index, (tensor, axes) in enumerate(zip(tensors, sizes, strict=True)):
+        result = tensor
+        for axis, expression in enumerate(axes):
+            wanted = int(evaluate(expression, values))
+            current = result.shape[axis]
+            if current == wanted:
+                continue
+            if current == 0:
+                raise ValueError(f"tensor {index}: axis {axis} is empty and can't be repeated to size {wanted}")
+            rows = torch.arange(wanted, device=result.device) % current
+            result = result.index_select(axis, rows)
+        resized.append(result)
+    return resized
+
+
+def _unique(points: Iterable[Point]) -> list[Point]:
+    return list(dict.fromkeys(points))
+
+
+def _spread(values: Sequence[int], count: int) -> list[int]:
+    if len(values) <= count:
+        return list(values)
+    if count == 1:
+        return [values[-1]]
+    return sorted({values[round(place * (len(values) - 1) / (count - 1))] for place in range(count)})
+
+
+def _product(numbers: Iterable[int]) -> int:
+    result = 1
+    for number in numbers:
+        result *= number
+    return result
