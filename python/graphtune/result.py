@@ -1,0 +1,174 @@
+"""What ``tune`` found and decided, as data and as tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["CandidateResult", "GraphResult", "SpeedUp", "TuneResult"]
+
+SCHEMA_VERSION = 1
+
+
+@dataclasses.dataclass
+class SpeedUp:
+    """Eager's time over the candidate's at one point, measured in turns, with its 95 % confidence interval."""
+
+    point: dict[str, int]
+    ratio: float
+    low: float
+    high: float
+    eager_seconds: float
+    candidate_seconds: float
+
+
+@dataclasses.dataclass
+class CandidateResult:
+    """One engine that was tried on a graph, and what became of it.
+
+    ``status``: ``chosen``, ``valid`` (right values, but another was better), ``rejected`` (wrong values), or ``failed``
+    (not built or not loaded); ``reason`` says why in one line.
+    """
+
+    name: str
+    status: str
+    reason: str = ""
+    build_seconds: float = 0.0
+    reused: bool = False
+    max_deviation: float | None = None
+    cases: int = 0
+    speed_ups: list[SpeedUp] = dataclasses.field(default_factory=list)
+    log: str | None = None
+
+
+@dataclasses.dataclass
+class GraphResult:
+    """One graph: its tables, candidates and plan. ``eager_reason`` is set when nothing could be tuned."""
+
+    name: str
+    description: str
+    symbols: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    points: list[dict[str, int]] = dataclasses.field(default_factory=list)
+    candidates: list[CandidateResult] = dataclasses.field(default_factory=list)
+    plan: list[str] = dataclasses.field(default_factory=list)
+    eager_reason: str = ""
+    notes: list[str] = dataclasses.field(default_factory=list)
+    evidence: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def chosen(self) -> CandidateResult | None:
+        return next((candidate for candidate in self.candidates if candidate.status == "chosen"), None)
+
+
+@dataclasses.dataclass
+class TuneResult:
+    """The outcome of a tuning run; ``print`` shows it as tables, ``to_dict`` gives JSON data.
+
+    ``module`` is the tuned module: the one given, or the wrapper made for a plain ``nn.Module``. When a function
+    was tuned that calls several wrapped modules, ``modules`` has them all and ``module`` the first.
+    """
+
+    module: Any
+    modules: list[Any]
+    graphs: dict[str, list[GraphResult]]
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "seconds": self.seconds,
+            "modules": {name: [dataclasses.asdict(graph) for graph in graphs] for name, graphs in self.graphs.items()},
+        }
+
+    def __str__(self) -> str:
+        parts = []
+        for name, graphs in self.graphs.items():
+            parts += [format_graph(graph, name) for graph in graphs]
+        return "\n\n".join(parts)
+
+    __repr__ = __str__
+
+
+def format_graph(graph: GraphResult, module_name: str = "") -> str:
+    """The FULL tables of the graph, its candidates and its plan."""
+    title = f"{module_name} · {graph.name}" if module_name else graph.name
+    return "\n".join([title, graph.description, format_candidates(graph), format_plan(graph)])
+
+
+def format_candidates(graph: GraphResult) -> str:
+    """Build time, deviation and speed-up at each measured size; then why candidates were not taken."""
+    if not graph.candidates:
+        return f"No candidate: {graph.eager_reason}" if graph.eager_reason else "No candidate was tried."
+    table = Table(title=None, show_lines=False)
+    table.add_column("Candidate")
+    table.add_column("Result")
+    table.add_column("Build", justify="right")
+    table.add_column("Max deviation", justify="right")
+    for point in graph.points:
+        table.add_column(_point_text(point), justify="right")
+    for candidate in graph.candidates:
+        by_point = {_point_text(speed.point): speed for speed in candidate.speed_ups}
+        cells = []
+        for point in graph.points:
+            speed = by_point.get(_point_text(point))
+            cells.append("-" if speed is None else f"{speed.ratio:.2f}x")
+        table.add_row(
+            candidate.name,
+            candidate.status,
+            "reused" if candidate.reused else f"{candidate.build_seconds:.1f} s",
+            "-" if candidate.max_deviation is None else f"{candidate.max_deviation:.1e}",
+            *cells,
+        )
+    if graph.points:
+        eager = _eager_row(graph)
+        if eager:
+            table.add_row("eager", "reference", "-", "-", *eager)
+    lines = [_render(table)]
+    lines += [f"  {candidate.name}: {candidate.reason}" for candidate in graph.candidates if candidate.reason]
+    return "\n".join(lines)
+
+
+def format_plan(graph: GraphResult) -> str:
+    lines = ["Plan: " + ("; ".join(graph.plan) if graph.plan else "eager")]
+    if graph.eager_reason:
+        lines.append(f"  eager because {graph.eager_reason}")
+    lines += [f"  note: {note}" for note in graph.notes]
+    lines += [f"  evidence: {evidence}" for evidence in graph.evidence]
+    return "\n".join(lines)
+
+
+def _eager_row(graph: GraphResult) -> list[str]:
+    times: dict[str, float] = {}
+    for candidate in graph.candidates:
+        for speed in candidate.speed_ups:
+            times.setdefault(_point_text(speed.point), speed.eager_seconds)
+    return (
+        [f"{times[text] * 1e3:.2f} ms" if (text := _point_text(point)) in times else "-" for point in graph.points]
+        if times
+        else []
+    )
+
+
+def _point_text(point: dict[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in point.items()) or "static"
+
+
+def _render(table: Table) -> str:
+    # A fixed width: the text is the same on a terminal, in a log and in a notebook.
+    buffer = io.StringIO()
+    Console(file=buffer, width=max(80, 34 + 12 * len(table.columns)), color_system=None).print(table)
+    return buffer.getvalue().rstrip("\n")
+
+
+def plan_entries(entries: Sequence[tuple[str, dict[str, tuple[int, int]]]]) -> list[str]:
+    """A plan's entries in words: the engine and where it serves."""
+    words = []
+    for engine, limits in entries:
+        where = ", ".join(f"{name} in {low}..{high}" for name, (low, high) in limits.items()) or "everywhere"
+        words.append(f"{engine} {where}")
+    return words
