@@ -15,7 +15,8 @@ namespace graphtune {
 /// that would not open, the loader's own words. Thread safe.
 [[nodiscard]] GRAPHTUNE_API Backend& find_backend(std::string_view name);
 
-/// Joins a backend of the user's own; replaces one of the same name. Thread safe.
+/// Joins a backend of the user's own; replaces one of the same name, which lives on for those who use it. Throws ValueError
+/// for a name that find_backend would refuse. Thread safe.
 GRAPHTUNE_API void register_backend(std::shared_ptr<Backend> backend);
 
 struct BackendInfo {
