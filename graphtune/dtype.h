@@ -41,10 +41,23 @@ enum class DType : std::int8_t {
   UInt16 = 27,
   UInt32 = 28,
   UInt64 = 29,
+  Float8E8M0FNU = 44,
+  Float4E2M1FNX2 = 45,
 };
 
 /// Device kind; numbers as c10::DeviceType.
-enum class DeviceType : std::int8_t { Cpu = 0, Cuda = 1, Hip = 6, Xla = 9, Xpu = 12, Mps = 13, Meta = 14 };
+enum class DeviceType : std::int8_t {
+  Cpu = 0,
+  Cuda = 1,
+  Hip = 6,
+  Xla = 9,
+  Xpu = 12,
+  Mps = 13,
+  Meta = 14,
+  Hpu = 15,
+  Mtia = 19,
+  PrivateUse1 = 20,
+};
 
 /// Memory layout; numbers as c10::Layout.
 enum class Layout : std::int8_t {
@@ -58,7 +71,7 @@ enum class Layout : std::int8_t {
   Jagged = 7,
 };
 
-/// "float32", "int64", …; "dtype<N>" never occurs for the values above, "unknown" for any other.
+/// "float32", "int64", …; "unknown" for a number that is not listed above (a newer torch's type).
 [[nodiscard]] GRAPHTUNE_API std::string_view to_string(DType dtype) noexcept;
 /// "cpu", "cuda", …
 [[nodiscard]] GRAPHTUNE_API std::string_view to_string(DeviceType device) noexcept;

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graphtune/constant.h"
@@ -24,6 +26,13 @@ struct GRAPHTUNE_API Step {
 
 /// Which tree a locator starts in; it gives names their first word.
 enum class Root : std::uint8_t { Args, Kwargs, Outputs };
+
+/// `args`, `kwargs`, `outputs`
+[[nodiscard]] GRAPHTUNE_API std::string_view root_name(Root root) noexcept;
+
+/// Appends one step as a locator shows it, or as a name has it.
+GRAPHTUNE_API void append_step(std::string& out, Step::Kind kind, std::int64_t index, const Constant& key);
+GRAPHTUNE_API void append_step_name(std::string& out, Step::Kind kind, std::int64_t index, const Constant& key);
 
 /// The path from the root of a call (or of a result) to a leaf.
 class GRAPHTUNE_API Locator {

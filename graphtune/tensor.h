@@ -48,6 +48,11 @@ class GRAPHTUNE_API Dims {
   Dims() = default;
   Dims(std::span<const std::int64_t> values);
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  ~Dims() = default;
+  Dims(const Dims&) = default;
+  Dims& operator=(const Dims&) = default;
+  Dims(Dims&& other) noexcept;  // leaves `other` empty
+  Dims& operator=(Dims&& other) noexcept;
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] const std::int64_t* data() const noexcept {

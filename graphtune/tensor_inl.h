@@ -9,16 +9,36 @@
 namespace graphtune {
 namespace detail {
 
+template <typename>
+inline constexpr bool kNoDType = false;
+
 template <typename T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, float>) return DType::Float32;
-  if constexpr (std::is_same_v<T, double>) return DType::Float64;
-  if constexpr (std::is_same_v<T, bool>) return DType::Bool;
-  if constexpr (std::is_same_v<T, std::int8_t>) return DType::Int8;
-  if constexpr (std::is_same_v<T, std::uint8_t>) return DType::UInt8;
-  if constexpr (std::is_same_v<T, std::int16_t>) return DType::Int16;
-  if constexpr (std::is_same_v<T, std::int32_t>) return DType::Int32;
-  if constexpr (std::is_same_v<T, std::int64_t>) return DType::Int64;
+  if constexpr (std::is_same_v<T, float>) {
+    return DType::Float32;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return DType::Float64;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return DType::Bool;
+  } else if constexpr (std::is_same_v<T, std::int8_t>) {
+    return DType::Int8;
+  } else if constexpr (std::is_same_v<T, std::uint8_t>) {
+    return DType::UInt8;
+  } else if constexpr (std::is_same_v<T, std::int16_t>) {
+    return DType::Int16;
+  } else if constexpr (std::is_same_v<T, std::uint16_t>) {
+    return DType::UInt16;
+  } else if constexpr (std::is_same_v<T, std::int32_t>) {
+    return DType::Int32;
+  } else if constexpr (std::is_same_v<T, std::uint32_t>) {
+    return DType::UInt32;
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    return DType::Int64;
+  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+    return DType::UInt64;
+  } else {
+    static_assert(kNoDType<T>, "no tensor element type has this C++ type");
+  }
 }
 
 GRAPHTUNE_API void check_element_count(std::size_t given, const Dims& sizes);
