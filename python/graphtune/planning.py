@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -49,7 +50,7 @@ def choose_plan(ranges: Ranges, points: Sequence[Point], ratios: Ratios, gate: f
         low, high = ranges[name]
         # A side ends at its last measured value: between two measured sizes nothing is known, so the engine's side
         # never reaches past what was measured as faster.
-        for left, right in zip(values, values[1:], strict=False):
+        for left, right in itertools.pairwise(values):
             lower = [point for point in points if point.values[name] <= left]
             upper = [point for point in points if point.values[name] >= right]
             below, above = _best(engines, lower, ratios, gate), _best(engines, upper, ratios, gate)

@@ -1,0 +1,140 @@
+"""Built engines, kept between runs by what they were built from."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+__all__ = ["BuildCache", "cache_folder", "fingerprint"]
+
+_RECEIPT = "build.json"
+
+
+def cache_folder() -> Path:
+    """Where engines are kept: ``GRAPHTUNE_CACHE_DIR``, else ``graphtune`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    chosen = os.environ.get("GRAPHTUNE_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "graphtune"
+
+
+def fingerprint(program: torch.export.ExportedProgram) -> str:
+    """SHA-256 over an exported program: its graph, ranges, signature, weights and constants."""
+    digest = hashlib.sha256()
+    for part in (program.graph, program.graph_signature, sorted(map(str, program.range_constraints.items()))):
+        digest.update(str(part).encode())
+    tensors: dict[str, Any] = {**program.state_dict, **program.constants}
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(name.encode())
+        if isinstance(value, torch.Tensor):
+            digest.update(f"{value.dtype}{tuple(value.shape)}{value.device.type}".encode())
+            digest.update(_bytes_of(value))
+        else:
+            digest.update(repr(value).encode())
+    return digest.hexdigest()
+
+
+def _bytes_of(tensor: torch.Tensor) -> Any:
+    dense = tensor.detach().cpu().contiguous()
+    if dense.numel() == 0:
+        return b""
+    # A view of the bytes without numpy, which knows neither bfloat16 nor float8.
+    return (ctypes.c_char * dense.nbytes).from_address(dense.data_ptr())
+
+
+class BuildCache:
+    """Finished builds under ``folder``, one sub-folder a build, written beside its place and renamed when complete.
+
+    A build is found again by program, backend, options, library versions and processor. Files are checked against
+    their sizes and digests before they are used; a damaged build counts as absent. Several processes may share a folder.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or cache_folder()
+
+    def key(
+        self, program_fingerprint: str, backend: str, options: Mapping[str, Any], versions: Mapping[str, str]
+    ) -> str:
+        facts = {
+            "program": program_fingerprint,
+            "backend": backend,
+            "options": dict(options),
+            "versions": dict(versions),
+            "machine": [platform.machine(), torch.backends.cpu.get_cpu_capability(), _processor()],
+            "threads": torch.get_num_threads(),
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+    def find(self, key: str) -> tuple[Path, dict[str, Any]] | None:
+        """Folder and receipt of a complete, undamaged build."""
+        place = self.folder / "builds" / key
+        receipt = place / _RECEIPT
+        if not receipt.is_file():
+            return None
+        try:
+            facts = json.loads(receipt.read_text(encoding="utf-8"))
+            files = facts["files"]
+            for name, known in files.items():
+                path = place / "engine" / name
+                if path.stat().st_size != known["size"] or file_digest(path) != known["sha256"]:
+                    return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None  # damaged: it is built again and replaced
+        return place / "engine", facts["receipt"]
+
+    def build(self, key: str, builder: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
+        """Runs ``builder(folder)`` and keeps what it wrote, with the receipt that it returned.
+
+        Whatever the builder raises passes through and nothing is kept.
+        """
+        builds = self.folder / "builds"
+        builds.mkdir(parents=True, exist_ok=True)
+        staging = builds / f".{key}.{os.getpid()}"
+        shutil.rmtree(staging, ignore_errors=True)
+        engine = staging / "engine"
+        engine.mkdir(parents=True)
+        try:
+            receipt = builder(engine)
+            files = {
+                path.relative_to(engine).as_posix(): {"size": path.stat().st_size, "sha256": file_digest(path)}
+                for path in sorted(engine.rglob("*"))
+                if path.is_file()
+            }
+            text = json.dumps({"files": files, "receipt": receipt}, indent=1, sort_keys=True)
+            (staging / _RECEIPT).write_text(text, encoding="utf-8")
+            place = builds / key
+            if place.exists():
+                shutil.rmtree(place)
+            try:
+                staging.rename(place)
+            except OSError:
+                # Another process finished the same build first: its result serves as well.
+                if self.find(key) is None:
+                    raise
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        return place / "engine", receipt
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
