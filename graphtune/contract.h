@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graphtune/call_tree.h"
+#include "graphtune/export.h"
 #include "graphtune/miss.h"
 #include "graphtune/sample_metadata.h"
 #include "graphtune/shape_learner.h"
@@ -18,18 +19,24 @@ struct IndexRange {
   std::uint32_t tensor = 0;  ///< canonical index
   std::int64_t low = 0;
   std::int64_t high = 0;
+  friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
-/// What a graph's engines were validated for: the size of every axis in symbols, each symbol's range, and the values that
-/// index tensors may hold. (Rank, dtype, device and layout are part of the CallKey.)
+/// What a graph's engines were validated for: the size of every axis in symbols, each symbol's
+/// range, and the values that index tensors may hold. (Rank, dtype, device and layout are part of
+/// the CallKey.)
 ///
-/// check() is on the call path: no allocation unless the call is refused. Immutable once built; thread safe.
+/// The checks are on the call path: no allocation unless the call is refused. Immutable once built;
+/// thread safe.
 class GRAPHTUNE_API Contract {
  public:
   Contract() = default;
-  /// Axis sizes per tensor in canonical order. Throws ValueError for an empty or negative range, a size that refers to a
-  /// symbol without a range, or a symbol that no axis shows by itself (its value could not be read off a call).
-  Contract(std::vector<std::vector<SizeExpr>> sizes, std::vector<SymbolRange> symbols, std::vector<IndexRange> indices);
+  /// Axis sizes per tensor in canonical order. Throws ValueError for an empty or negative range, a
+  /// size that refers to a symbol without a range, a symbol that no axis shows by itself (its value
+  /// could not be read off a call), sizes that are negative or overflow somewhere in the ranges,
+  /// and for an index range that is empty or of no tensor.
+  Contract(std::vector<std::vector<SizeExpr>> sizes, std::vector<SymbolRange> symbols,
+           std::vector<IndexRange> indices);
   /// As learned: ranges are what the samples showed.
   static Contract from_metadata(const SampleMetadata& inputs);
 
@@ -37,28 +44,50 @@ class GRAPHTUNE_API Contract {
   [[nodiscard]] const std::vector<SymbolRange>& symbols() const noexcept { return symbols_; }
   [[nodiscard]] const std::vector<IndexRange>& index_ranges() const noexcept { return indices_; }
   /// Symbols that occur in some axis, ascending.
-  [[nodiscard]] const std::vector<std::uint32_t>& used_symbols() const noexcept { return used_symbols_; }
+  [[nodiscard]] const std::vector<std::uint32_t>& used_symbols() const noexcept {
+    return used_symbols_;
+  }
 
-  /// Reads the symbols' values off the call and checks every size; `symbols` must hold symbols().size() values and
-  /// is filled. Null when all holds. `tree` must have the graph's key.
-  [[nodiscard]] std::optional<Miss> check_sizes(const CallTree& tree, std::span<std::int64_t> symbols) const;
-  /// Index values of CPU tensors (any strides). A violation is an error of the call, not a miss of the tuning:
-  /// the caller raises it or runs eagerly, which raises too.
+  /// Reads the symbols' values off the call and checks every size; `symbols` must hold
+  /// symbols().size() values and is filled (a symbol that no axis has: its range's minimum). Null
+  /// when all holds. `tree` must have the graph's key.
+  [[nodiscard]] std::optional<Miss> check_sizes(const CallTree& tree,
+                                                std::span<std::int64_t> symbols) const;
+  /// Index values of CPU tensors (any strides); an index tensor on another device or without data
+  /// is refused, since its values can't be seen. A violation is an error of the call, not a miss of
+  /// the tuning: the caller raises it or runs eagerly, which raises too.
   [[nodiscard]] std::optional<Miss> check_indices(const CallTree& tree) const;
 
+  friend bool operator==(const Contract& a, const Contract& b) {
+    return a.sizes_ == b.sizes_ && a.symbols_ == b.symbols_ && a.indices_ == b.indices_;
+  }
+
  private:
+  /// One axis, compiled. Bind: reads a symbol off a size of coefficient * symbol + offset.
   struct AxisCheck {
+    enum class Kind : std::uint8_t { Fixed, Bind, Same, Linear } kind = Kind::Fixed;
     std::uint32_t tensor = 0;  // canonical
     std::uint32_t axis = 0;
-    std::uint32_t symbol = 0;  // Bind: the symbol
-    std::int64_t value = 0;    // Fixed: the size; Bind: the coefficient
-    const SizeExpr* expr = nullptr;
-    enum class Kind : std::uint8_t { Fixed, Bind, Equal } kind = Kind::Fixed;
+    std::uint32_t symbol = 0;  // Bind, Same
+    std::int64_t low = 0;      // Fixed: the size; Bind: smallest size
+    std::int64_t high = 0;     // Bind: largest size
+    std::int64_t offset = 0;   // Bind
+    std::int64_t coefficient = 1;
   };
+  void check_symbols() const;
+  void check_extremes(std::uint32_t tensor, std::uint32_t axis) const;
+  void compile();
+  [[nodiscard]] const SizeExpr& size_of(const AxisCheck& check) const {
+    return sizes_[check.tensor][check.axis];
+  }
+  [[nodiscard]] Miss refuse_size(const CallTree& tree, const AxisCheck& check, std::int64_t size,
+                                 std::span<const std::int64_t> symbols) const;
+
   std::vector<std::vector<SizeExpr>> sizes_;
   std::vector<SymbolRange> symbols_;
   std::vector<IndexRange> indices_;
   std::vector<std::uint32_t> used_symbols_;
+  std::vector<AxisCheck> checks_;  // all Fixed, then all Bind, then Same and Linear
 };
 
 }  // namespace graphtune

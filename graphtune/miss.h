@@ -10,16 +10,16 @@ namespace graphtune {
 
 /// Why a call was not served by a tuned engine. The names (to_string) are what stats() counts by.
 enum class MissReason : std::uint8_t {
-  UnknownGraph,   ///< structure, rank, dtype, device, layout or constants were never recorded
-  NotTuned,       ///< the graph is known, but stayed eager (its spec says why)
-  Range,          ///< a size is outside its symbol's range, or differs from a fixed size
-  Relation,       ///< sizes that were always related are not (equal, multiple, sum)
-  IndexRange,     ///< a value of an index tensor is out of range
-  RequiresGrad,   ///< an input requires gradients while gradients are enabled
-  TrainMode,      ///< the module is in train mode
-  WeightsChanged, ///< the module's weights were replaced or moved since it was tuned
-  Device,         ///< a tensor is on another device index than the engine
-  EngineFailed,   ///< the engine raised while it ran
+  UnknownGraph,    ///< structure, rank, dtype, device, layout or constants were never recorded
+  NotTuned,        ///< the graph is known, but stayed eager (its spec says why)
+  Range,           ///< a size is outside its symbol's range, or differs from a fixed size
+  Relation,        ///< sizes that were always related are not (equal, multiple, sum)
+  IndexRange,      ///< a value of an index tensor is out of range
+  RequiresGrad,    ///< an input requires gradients while gradients are enabled
+  TrainMode,       ///< the module is in train mode
+  WeightsChanged,  ///< the module's weights were replaced or moved since it was tuned
+  Device,          ///< a tensor is on another device index than the engine
+  EngineFailed,    ///< the engine raised while it ran
 };
 
 [[nodiscard]] GRAPHTUNE_API std::string_view to_string(MissReason reason) noexcept;

@@ -1,8 +1,8 @@
 #include "graphtune/plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 
@@ -22,7 +22,8 @@ Box make_box(const Region& region, std::span<const SymbolRange> ranges) {
 }
 
 bool is_empty(const Box& box) {
-  return std::any_of(box.begin(), box.end(), [](const SymbolRange& range) { return range.min > range.max; });
+  return std::any_of(box.begin(), box.end(),
+                     [](const SymbolRange& range) { return range.min > range.max; });
 }
 
 // Cuts the first of `others` out of `box` and asks the rest for each piece that remains.
@@ -73,8 +74,9 @@ std::string to_string(const Region& region) {
       text += ", ";
     }
     text += symbol_name(limit.symbol);
-    text += limit.range.min == limit.range.max ? fmt::format(" {}", limit.range.min)
-                                               : fmt::format(" {} to {}", limit.range.min, limit.range.max);
+    text += limit.range.min == limit.range.max
+                ? fmt::format(" {}", limit.range.min)
+                : fmt::format(" {} to {}", limit.range.min, limit.range.max);
   }
   return text;
 }
@@ -120,7 +122,8 @@ void check_regions(const Plan& plan, std::span<const std::uint32_t> used) {
   }
 }
 
-bool is_covered(const Region& region, std::span<const Region> others, std::span<const SymbolRange> ranges) {
+bool is_covered(const Region& region, std::span<const Region> others,
+                std::span<const SymbolRange> ranges) {
   std::vector<Box> boxes;
   boxes.reserve(others.size());
   for (const Region& other : others) {

@@ -32,8 +32,8 @@ struct Region {
   friend bool operator==(const Region&, const Region&) = default;
 };
 
-/// Which engine serves which region of a graph's contract. The first entry whose region holds the call wins; no entry:
-/// eager (a miss where there is no model).
+/// Which engine serves which region of a graph's contract. The first entry whose region holds the
+/// call wins; no entry: eager (a miss where there is no model).
 struct Plan {
   static constexpr const char* kEager = "eager";
 
@@ -51,12 +51,13 @@ struct Plan {
 /// "openvino for b 1 to 4; aoti elsewhere".
 [[nodiscard]] GRAPHTUNE_API std::string to_string(const Plan& plan);
 
-/// Throws ValueError unless each region limits symbols that `used` lists, each once, to a range that is not empty: a
-/// symbol that no axis shows can't be read off a call.
+/// Throws ValueError unless each region limits symbols that `used` lists, each once, to a range
+/// that is not empty: a symbol that no axis shows can't be read off a call.
 GRAPHTUNE_API void check_regions(const Plan& plan, std::span<const std::uint32_t> used);
 
-/// True when every point of `region` lies in one of `others`; what a region does not limit is limited by `ranges`
-/// (indexed by symbol). False also when a finding would take too long, which only absurd plans do.
+/// True when every point of `region` lies in one of `others`; what a region does not limit is
+/// limited by `ranges` (indexed by symbol). False also when a finding would take too long, which
+/// only absurd plans do.
 [[nodiscard]] GRAPHTUNE_API bool is_covered(const Region& region, std::span<const Region> others,
                                             std::span<const SymbolRange> ranges);
 

@@ -1,10 +1,10 @@
 #include "graphtune/signature.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 
@@ -13,7 +13,9 @@ namespace {
 
 using Kind = Parameter::Kind;
 
-bool is_positional(Kind kind) { return kind == Kind::PositionalOnly || kind == Kind::PositionalOrKeyword; }
+bool is_positional(Kind kind) {
+  return kind == Kind::PositionalOnly || kind == Kind::PositionalOrKeyword;
+}
 
 bool has_name(const Arguments& arguments, std::string_view name) {
   return std::any_of(arguments.named.begin(), arguments.named.end(),
@@ -47,7 +49,8 @@ void check_no_name_twice(const Arguments& arguments) {
 }  // namespace
 
 Signature::Signature()
-    : Signature({{"args", Kind::VarPositional, false, {}}, {"kwargs", Kind::VarKeyword, false, {}}}) {}
+    : Signature(
+          {{"args", Kind::VarPositional, false, {}}, {"kwargs", Kind::VarKeyword, false, {}}}) {}
 
 Signature::Signature(std::vector<Parameter> parameters) : parameters_(std::move(parameters)) {
   std::unordered_set<std::string_view> names;
@@ -55,14 +58,16 @@ Signature::Signature(std::vector<Parameter> parameters) : parameters_(std::move(
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];
     if (!names.insert(parameter.name).second) {
-      throw ValueError(fmt::format("signature: parameter {} occurs twice", python_repr(parameter.name)));
+      throw ValueError(
+          fmt::format("signature: parameter {} occurs twice", python_repr(parameter.name)));
     }
     if (i > 0) {
       const Kind before = parameters_[i - 1].kind;
       const bool may_repeat = is_positional(before) || before == Kind::KeywordOnly;
       if (parameter.kind < before || (parameter.kind == before && !may_repeat)) {
         throw ValueError(fmt::format("signature: parameter {} is of a kind that cannot follow {}",
-                                     python_repr(parameter.name), python_repr(parameters_[i - 1].name)));
+                                     python_repr(parameter.name),
+                                     python_repr(parameters_[i - 1].name)));
       }
     }
     if (parameter.default_value && !parameter.has_default) {
@@ -73,8 +78,9 @@ Signature::Signature(std::vector<Parameter> parameters) : parameters_(std::move(
       case Kind::PositionalOnly:
       case Kind::PositionalOrKeyword:
         if (default_seen && !parameter.has_default) {
-          throw ValueError(fmt::format("signature: parameter {} has no default but follows one that has",
-                                       python_repr(parameter.name)));
+          throw ValueError(
+              fmt::format("signature: parameter {} has no default but follows one that has",
+                          python_repr(parameter.name)));
         }
         default_seen = parameter.has_default;
         positional_names_.push_back(intern(parameter.name));
@@ -98,8 +104,8 @@ Signature::Signature(std::vector<Parameter> parameters) : parameters_(std::move(
 Signature::Slot Signature::place_positional(std::size_t index, std::size_t count) const {
   if (count > positional_names_.size()) {
     if (!var_positional_) {
-      throw TypeError(fmt::format("too many positional arguments: {} given, at most {} taken", count,
-                                  positional_names_.size()));
+      throw TypeError(fmt::format("too many positional arguments: {} given, at most {} taken",
+                                  count, positional_names_.size()));
     }
     return {Slot::Place::Positional, nullptr};
   }
@@ -143,7 +149,8 @@ void Signature::check(const Arguments& arguments) const {
       std::string known;
       for (const Parameter& parameter : parameters_) {
         if (parameter.name == name) {
-          throw TypeError(fmt::format("{} parameter is positional only, but was passed as a keyword", python_repr(name)));
+          throw TypeError(fmt::format(
+              "{} parameter is positional only, but was passed as a keyword", python_repr(name)));
         }
         if (parameter.kind == Kind::PositionalOrKeyword || parameter.kind == Kind::KeywordOnly) {
           known += (known.empty() ? "" : ", ") + parameter.name;
@@ -156,8 +163,8 @@ void Signature::check(const Arguments& arguments) const {
 
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];
-    const bool required =
-        !parameter.has_default && parameter.kind != Kind::VarPositional && parameter.kind != Kind::VarKeyword;
+    const bool required = !parameter.has_default && parameter.kind != Kind::VarPositional &&
+                          parameter.kind != Kind::VarKeyword;
     if (!required || (is_positional(parameter.kind) && i < count)) {
       continue;
     }
@@ -173,8 +180,9 @@ bool Signature::is_normal(const Arguments& arguments) const {
   if (count > 0 && place_positional(count - 1, count).place == Slot::Place::Keyword) {
     return false;
   }
-  return std::none_of(arguments.named.begin(), arguments.named.end(),
-                      [&](const auto& argument) { return equals_default(argument.first, argument.second); });
+  return std::none_of(arguments.named.begin(), arguments.named.end(), [&](const auto& argument) {
+    return equals_default(argument.first, argument.second);
+  });
 }
 
 Arguments Signature::normalise(Arguments arguments) const {

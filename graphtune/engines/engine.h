@@ -14,10 +14,10 @@ namespace graphtune {
 
 /// A built candidate, ready to run.
 ///
-/// run() is thread safe: an engine whose runtime serialises keeps a pool of requests. It is given tensors that the contract
-/// has checked (dtype, rank, sizes, index values), contiguous, on the engine's device. It never keeps or writes an
-/// input. Outputs are owned by the caller and stay valid and unchanged after later calls and after the engine is gone.
-/// Throws EngineError.
+/// run() is thread safe: an engine whose runtime serialises keeps a pool of requests. It is given
+/// tensors that the contract has checked (dtype, rank, sizes, index values), contiguous, on the
+/// engine's device. It never keeps or writes an input. Outputs are owned by the caller and stay
+/// valid and unchanged after later calls and after the engine is gone. Throws EngineError.
 class GRAPHTUNE_API Engine {
  public:
   virtual ~Engine();
@@ -26,8 +26,8 @@ class GRAPHTUNE_API Engine {
   Engine& operator=(const Engine&) = delete;
 
   [[nodiscard]] virtual std::string_view backend() const noexcept = 0;
-  /// `inputs`: all tensors of the call in canonical order. `outputs` is cleared and filled in the order of the result's
-  /// tensors (canonical).
+  /// `inputs`: all tensors of the call in canonical order. `outputs` is cleared and filled in the
+  /// order of the result's tensors (canonical).
   virtual void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) = 0;
 };
 
@@ -35,7 +35,8 @@ struct EngineOptions {
   int threads = 0;  ///< intra-op threads; 0: as many as the runtime takes by default
 };
 
-/// A technology that can load engines. Registered by the engine's shared library when it is opened. Thread safe.
+/// A technology that can load engines. Registered by the engine's shared library when it is opened.
+/// Thread safe.
 class GRAPHTUNE_API Backend {
  public:
   virtual ~Backend();
@@ -44,15 +45,16 @@ class GRAPHTUNE_API Backend {
   [[nodiscard]] virtual std::string version() const = 0;
   /// Empty when it can be used here, else why not ("no CUDA device").
   [[nodiscard]] virtual std::string unavailable_reason() const { return {}; }
-  /// Loads what a build wrote to `folder` (its engine.json names the files). Throws EngineError / BundleError.
+  /// Loads what a build wrote to `folder` (its engine.json names the files). Throws EngineError /
+  /// BundleError.
   [[nodiscard]] virtual std::shared_ptr<Engine> load(const std::filesystem::path& folder,
                                                      const EngineOptions& options) = 0;
 };
 
 }  // namespace graphtune
 
-/// What an engine library exports with C linkage: returns its Backend (owned by the library, lives as long as the process).
-/// The ABI number must be kEngineAbi of the core that opens it.
+/// What an engine library exports with C linkage: returns its Backend (owned by the library, lives
+/// as long as the process). The ABI number must be kEngineAbi of the core that opens it.
 extern "C" {
 using graphtune_backend_fn = graphtune::Backend* (*)();
 using graphtune_engine_abi_fn = int (*)();
@@ -62,11 +64,11 @@ namespace graphtune {
 inline constexpr int kEngineAbi = 1;
 }
 
-#define GRAPHTUNE_ENGINE_MODULE(BackendClass)                                                  \
+#define GRAPHTUNE_ENGINE_MODULE(BackendClass)                                                 \
   extern "C" __attribute__((visibility("default"))) int graphtune_engine_abi() {              \
-    return graphtune::kEngineAbi;                                                              \
-  }                                                                                            \
+    return graphtune::kEngineAbi;                                                             \
+  }                                                                                           \
   extern "C" __attribute__((visibility("default"))) graphtune::Backend* graphtune_backend() { \
-    static BackendClass backend;                                                               \
-    return &backend;                                                                           \
+    static BackendClass backend;                                                              \
+    return &backend;                                                                          \
   }

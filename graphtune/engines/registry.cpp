@@ -1,8 +1,5 @@
 #include "graphtune/engines/registry.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -12,6 +9,9 @@
 #include <optional>
 #include <set>
 #include <utility>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 
@@ -59,7 +59,8 @@ class Registry {
     return names;
   }
 
-  /// Held while a library is opened, which can take seconds; recursive, because a library's static initialisers may register.
+  /// Held while a library is opened, which can take seconds; recursive, because a library's static
+  /// initialisers may register.
   std::recursive_mutex& loading() { return loading_; }
 
  private:
@@ -69,7 +70,8 @@ class Registry {
   std::vector<std::shared_ptr<Backend>> owned_;
 };
 
-/// The name becomes part of a file name, and may come from a bundle: it must not lead anywhere else.
+/// The name becomes part of a file name, and may come from a bundle: it must not lead anywhere
+/// else.
 bool is_backend_name(std::string_view name) {
   return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
@@ -89,7 +91,8 @@ std::vector<fs::path> engine_folders() {
     }
   }
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&engine_folders), &info) != 0 && info.dli_fname != nullptr) {
+  if (dladdr(reinterpret_cast<const void*>(&engine_folders), &info) != 0 &&
+      info.dli_fname != nullptr) {
     std::error_code error;
     const fs::path library = fs::canonical(info.dli_fname, error);
     if (!error) {
@@ -111,19 +114,25 @@ Backend& open_library(const fs::path& file, std::string_view name) {
   if (library == nullptr) {
     throw EngineError(fmt::format("it would not open: {}", loader_words()));
   }
-  // Never closed: its engines' code must stay, and the runtimes behind them don't survive being unloaded.
-  const auto abi = reinterpret_cast<graphtune_engine_abi_fn>(dlsym(library, "graphtune_engine_abi"));
-  const auto backend_of = reinterpret_cast<graphtune_backend_fn>(dlsym(library, "graphtune_backend"));
+  // Never closed: its engines' code must stay, and the runtimes behind them don't survive being
+  // unloaded.
+  const auto abi =
+      reinterpret_cast<graphtune_engine_abi_fn>(dlsym(library, "graphtune_engine_abi"));
+  const auto backend_of =
+      reinterpret_cast<graphtune_backend_fn>(dlsym(library, "graphtune_backend"));
   if (abi == nullptr || backend_of == nullptr) {
-    throw EngineError("it is no engine library: it lacks graphtune_engine_abi or graphtune_backend");
+    throw EngineError(
+        "it is no engine library: it lacks graphtune_engine_abi or graphtune_backend");
   }
   if (abi() != kEngineAbi) {
-    throw EngineError(fmt::format("it was built for engine ABI {}, this graphtune has {}: build both from one version",
-                                  abi(), kEngineAbi));
+    throw EngineError(fmt::format(
+        "it was built for engine ABI {}, this graphtune has {}: build both from one version", abi(),
+        kEngineAbi));
   }
   Backend* backend = backend_of();
   if (backend == nullptr || backend->name() != name) {
-    throw EngineError(fmt::format("it holds backend '{}'", backend == nullptr ? "none" : backend->name()));
+    throw EngineError(
+        fmt::format("it holds backend '{}'", backend == nullptr ? "none" : backend->name()));
   }
   return *backend;
 }
@@ -137,7 +146,8 @@ Backend& find_backend(std::string_view name) {
   }
   if (!is_backend_name(name)) {
     throw EngineError(fmt::format(
-        "'{}' is no name of a backend: lower-case letters, digits and '_' are allowed, 64 at most", name.substr(0, 80)));
+        "'{}' is no name of a backend: lower-case letters, digits and '_' are allowed, 64 at most",
+        name.substr(0, 80)));
   }
   const std::lock_guard loading(registry.loading());
   if (Backend* backend = registry.find(name)) {
@@ -175,9 +185,10 @@ void register_backend(std::shared_ptr<Backend> backend) {
     throw ValueError("register_backend: the backend is null");
   }
   if (!is_backend_name(backend->name())) {
-    throw ValueError(fmt::format(
-        "register_backend: '{}' is no usable name: lower-case letters, digits and '_' are allowed, 64 at most",
-        backend->name().substr(0, 80)));
+    throw ValueError(
+        fmt::format("register_backend: '{}' is no usable name: lower-case letters, digits and '_' "
+                    "are allowed, 64 at most",
+                    backend->name().substr(0, 80)));
   }
   Registry::instance().add(std::move(backend));
 }

@@ -9,14 +9,15 @@
 
 namespace graphtune {
 
-/// Finds a backend by name ("aoti", "openvino", …): one registered with register_backend, else the library
-/// `libgraphtune_engine_<name>.so`, opened on first use from, in turn, GRAPHTUNE_ENGINE_PATH (folders separated by ':'),
-/// the folder of libgraphtune and its sub-folder `graphtune/`. Throws EngineError saying where it looked and, for a library
-/// that would not open, the loader's own words. Thread safe.
+/// Finds a backend by name ("aoti", "openvino", …): one registered with register_backend, else the
+/// library `libgraphtune_engine_<name>.so`, opened on first use from, in turn,
+/// GRAPHTUNE_ENGINE_PATH (folders separated by ':'), the folder of libgraphtune and its sub-folder
+/// `graphtune/`. Throws EngineError saying where it looked and, for a library that would not open,
+/// the loader's own words. Thread safe.
 [[nodiscard]] GRAPHTUNE_API Backend& find_backend(std::string_view name);
 
-/// Joins a backend of the user's own; replaces one of the same name, which lives on for those who use it. Throws ValueError
-/// for a name that find_backend would refuse. Thread safe.
+/// Joins a backend of the user's own; replaces one of the same name, which lives on for those who
+/// use it. Throws ValueError for a name that find_backend would refuse. Thread safe.
 GRAPHTUNE_API void register_backend(std::shared_ptr<Backend> backend);
 
 struct BackendInfo {
