@@ -57,7 +57,7 @@ class BuildCache:
     """Finished builds under ``folder``, one sub-folder a build, written beside its place and renamed when complete.
 
     A build is found again by program, backend, options, library versions and processor. Files are checked against
-    their sizes and digests before they are used; a damaged build counts as absent. Several processes may share a folder.
+    their sizes and digests before they are used; a damaged build counts as absent. Processes may share a folder.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
