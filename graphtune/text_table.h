@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +15,8 @@ enum class TableStyle : std::uint8_t {
 };
 
 /// Lays out rows of left-aligned cells. Columns are as wide as their longest cell in terminal columns (East Asian wide
-/// characters count two); line breaks and control characters in cells are escaped. No trailing newline.
+/// characters count two), and two wider than their heading; line breaks and control characters in cells are escaped.
+/// Missing cells are empty; throws ValueError for a row with more cells than the head. No trailing newline.
 [[nodiscard]] GRAPHTUNE_API std::string format_table(std::span<const std::string> header,
                                                      std::span<const std::vector<std::string>> rows,
                                                      TableStyle style);
