@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,26 +30,32 @@ struct Node {
 /// A call (or a result) as flat tokens and leaves. Both Python objects and C++ Values are flattened to it, and
 /// everything after it (key, router, metadata) is shared.
 ///
-/// Nodes stand in the caller's order; the canonical order, in which dict children are sorted by key, decides identity
-/// and the order of an engine's tensors. An input tree has two roots, a Tuple of positional and a Dict of keyword
-/// arguments; a result has one.
+/// Nodes stand in the caller's order; the canonical order, in which children reached by keys or attributes are sorted by
+/// them, decides identity and the order of an engine's tensors. An input tree has two roots, a Tuple of positional and a
+/// Dict of keyword arguments; a result has one.
 ///
 /// Tensors are borrowed views: a tree is valid while the call's tensors are (see detach()).
 class GRAPHTUNE_API CallTree {
  public:
-  /// Deeper nesting and more nodes than these are refused with ValueError.
+  /// Deeper nesting (counted in containers that the caller made) and more nodes are refused with ValueError.
   static constexpr std::uint32_t kMaxDepth = 1000;
-  static constexpr std::uint32_t kMaxNodes = 20'000'000;
+  static constexpr std::uint32_t kMaxNodes = 4'000'000;
 
   enum class Kind : std::uint8_t { Inputs, Result };
   explicit CallTree(Kind kind = Kind::Inputs) : kind_(kind) {}
 
   // Building, in the caller's order: open a container, add its children (each after its step), close it. For Inputs:
-  // open(Tuple) … close(), open(Dict) … close(). finish() once at the end.
+  // open(Tuple) … close(), open(Dict) … close(). finish() once at the end. Children of a List or Tuple are reached by
+  // the indices 0, 1, 2 …, those of a Dict by keys, those of an Object by any steps; a root has no step. What breaks
+  // these rules is refused with ValueError, after which only clear() may be called.
   void step_index(std::int64_t index) noexcept;
   void step_key(const Constant& key);
-  void step_attribute(const std::string* interned_name);
-  /// Throws ValueError naming the locator beyond kMaxDepth or kMaxNodes.
+  /// The same with the string `key`.
+  void step_key(std::string_view key);
+  void step_attribute(std::string_view name);
+  void step_attribute(const std::string* name) { step_attribute(std::string_view(*name)); }
+  void step(const Step& step);
+  /// `type` (interned) for an Object. Throws ValueError naming the locator beyond kMaxDepth or kMaxNodes.
   void open(NodeKind kind, const std::string* type = nullptr);
   void close();
   void add_tensor(const TensorView& tensor);
@@ -60,8 +68,8 @@ class GRAPHTUNE_API CallTree {
   [[nodiscard]] Kind kind() const noexcept { return kind_; }
   [[nodiscard]] const std::vector<Node>& nodes() const noexcept { return nodes_; }
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return tensors_; }
-  [[nodiscard]] const std::vector<Constant>& constants() const noexcept { return constants_; }
-  [[nodiscard]] const std::vector<Constant>& keys() const noexcept { return keys_; }
+  [[nodiscard]] std::span<const Constant> constants() const noexcept { return constants_.span(); }
+  [[nodiscard]] std::span<const Constant> keys() const noexcept { return keys_.span(); }
   /// Type names of opaque leaves, in the caller's order.
   [[nodiscard]] const std::vector<const std::string*>& opaques() const noexcept { return opaques_; }
 
@@ -91,25 +99,63 @@ class GRAPHTUNE_API CallTree {
   /// Forgets the borrowed pointers (data, sizes, strides); rank, dtype, device and layout stay.
   void detach() noexcept;
 
+  /// The step by which its parent reaches node `node`; meaningless for a root.
+  [[nodiscard]] Step step_of(std::uint32_t node) const;
+
  private:
-  friend struct CallTreeJson;
+  /// Constants whose memory outlives clear(), so that a call with the same keys needs no allocation.
+  class GRAPHTUNE_API ConstantPool {
+   public:
+    ConstantPool() = default;
+    ~ConstantPool() = default;
+    ConstantPool(const ConstantPool& other);  // copies only what is in use
+    ConstantPool& operator=(const ConstantPool& other);
+    ConstantPool(ConstantPool&& other) noexcept;
+    ConstantPool& operator=(ConstantPool&& other) noexcept;
+
+    [[nodiscard]] std::span<const Constant> span() const noexcept { return {items_.data(), size_}; }
+    [[nodiscard]] const Constant& operator[](std::size_t i) const noexcept { return items_[i]; }
+    /// A slot with any old value, to be assigned to.
+    Constant& add();
+    void clear() noexcept { size_ = 0; }
+
+   private:
+    std::vector<Constant> items_;
+    std::size_t size_ = 0;
+  };
+
+  struct OpenContainer {
+    std::uint32_t node;
+    std::uint32_t last_child;  // 0: none yet
+  };
+
   std::uint32_t add_node(NodeKind kind, const std::string* type, std::uint32_t leaf);
+  void check_root(NodeKind kind) const;
+  void check_step(const Node& parent) const;
+  [[noreturn]] void throw_at_open_place(const char* what) const;
+  [[nodiscard]] int compare_steps(const Node& a, const Node& b) const noexcept;
   void sort_into_canonical_order();
+  void sort_children(std::size_t first);
+  template <typename Function>
+  void for_each_path(NodeKind kind, const Function& function) const;
+  [[nodiscard]] std::vector<Locator> locators_of(NodeKind kind, std::size_t count) const;
+  [[nodiscard]] Root root_of(std::uint32_t node) const noexcept;
 
   Kind kind_;
   bool sorted_ = true;
+  bool has_step_ = false;
   Step::Kind next_step_ = Step::Kind::Index;
   std::int64_t next_index_ = 0;
   std::uint32_t next_key_ = 0;
   std::vector<Node> nodes_;
   std::vector<TensorView> tensors_;
-  std::vector<Constant> constants_;
-  std::vector<Constant> keys_;
+  ConstantPool constants_;
+  ConstantPool keys_;
   std::vector<const std::string*> opaques_;
-  std::vector<std::uint32_t> open_;  // stack of open containers
-  std::vector<std::uint32_t> last_key_;  // per open Dict-like container: the previous child's key, to see if sorted
+  std::vector<OpenContainer> open_;
   std::vector<std::uint32_t> canonical_;
   std::vector<std::uint32_t> tensor_order_;
+  std::vector<std::uint32_t> pending_;  // scratch of sort_into_canonical_order()
 };
 
 }  // namespace graphtune

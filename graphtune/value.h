@@ -1,9 +1,11 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,28 +26,34 @@ struct Container {
   std::vector<std::pair<Step, Value>> children;
 };
 
-/// An argument or a result in C++: the counterpart of the Python object, with the same CallKey. Cheap to copy.
+/// An argument or a result in C++: the counterpart of the Python object, with the same CallKey. Cheap to copy: containers
+/// are shared and never change.
 class GRAPHTUNE_API Value {
  public:
   Value() = default;  ///< None
   Value(std::nullptr_t) {}
   Value(bool value) : data_(Constant::boolean(value)) {}
-  Value(int value) : data_(Constant::integer(value)) {}
-  Value(std::int64_t value) : data_(Constant::integer(value)) {}
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  Value(T value) : data_(integer(value)) {}
   Value(double value) : data_(Constant::real(value)) {}
   Value(const char* value) : data_(Constant::string(value)) {}
   Value(std::string_view value) : data_(Constant::string(value)) {}
   Value(const std::string& value) : data_(Constant::string(value)) {}
   Value(Constant value) : data_(std::move(value)) {}
   Value(Tensor tensor) : data_(std::move(tensor)) {}
+  template <typename T>
+  Value(T*) = delete;  // would become a bool
 
+  // Containers may nest CallTree::kMaxDepth deep; deeper ones are refused with ValueError.
   static Value list(std::vector<Value> items);
   static Value tuple(std::vector<Value> items);
-  /// Keys are usually strings: {{"input_ids", t}, …}.
+  /// Keys are usually strings: {{"input_ids", t}, …}. Throws ValueError for a key given twice.
   static Value dict(std::vector<std::pair<Constant, Value>> items);
   static Value dict(std::vector<std::pair<std::string, Value>> items);
   /// `type` is Python's `module.qualname`.
   static Value object(std::string type, std::vector<std::pair<Step, Value>> children);
+  /// Throws ValueError where a step does not fit the kind: 0, 1, 2 … in a list or tuple, keys in a dict.
   static Value container(Container container);
 
   [[nodiscard]] bool is_none() const noexcept;
@@ -62,7 +70,18 @@ class GRAPHTUNE_API Value {
   [[nodiscard]] const Value& at(std::size_t index) const;
 
  private:
-  std::variant<Constant, Tensor, std::shared_ptr<const Container>> data_;
+  friend class ValueFlattener;
+  struct SharedContainer;
+  template <typename T>
+  static Constant integer(T value) {
+    if (std::in_range<std::int64_t>(value)) {
+      return Constant::integer(static_cast<std::int64_t>(value));
+    }
+    return Constant::big_integer(std::to_string(value));
+  }
+  [[nodiscard]] std::string description() const;
+
+  std::variant<Constant, Tensor, std::shared_ptr<const SharedContainer>> data_;
 };
 
 /// The arguments of one call.
@@ -75,7 +94,11 @@ struct Arguments {
 GRAPHTUNE_API void flatten(const Arguments& arguments, CallTree& tree);
 /// Flattens a result.
 GRAPHTUNE_API void flatten(const Value& result, CallTree& tree);
-/// Builds the value that `tree` describes, taking its tensors from `tensors`, which stand in canonical order.
+/// Builds the value that the tree of a result describes, in the caller's order, taking its tensors from `tensors`, which
+/// stand in canonical order. Throws ValueError for another count of tensors, for the tree of a call, and naming the locator
+/// of an opaque leaf: nothing can be given back for that.
 [[nodiscard]] GRAPHTUNE_API Value unflatten(const CallTree& tree, std::vector<Tensor> tensors);
+/// The same for the tree of a call.
+[[nodiscard]] GRAPHTUNE_API Arguments unflatten_arguments(const CallTree& tree, std::vector<Tensor> tensors);
 
 }  // namespace graphtune

@@ -1,0 +1,292 @@
+#include "graphtune/call_tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "graphtune/error.h"
+
+namespace graphtune {
+namespace {
+
+constexpr std::size_t kMaxShownSteps = 8;
+// Below this many children an insertion sort is faster than std::sort.
+constexpr std::ptrdiff_t kFewChildren = 24;
+
+bool is_container(NodeKind kind) noexcept { return kind >= NodeKind::List; }
+
+}  // namespace
+
+CallTree::ConstantPool::ConstantPool(const ConstantPool& other)
+    : items_(other.items_.begin(), other.items_.begin() + static_cast<std::ptrdiff_t>(other.size_)),
+      size_(other.size_) {}
+
+CallTree::ConstantPool& CallTree::ConstantPool::operator=(const ConstantPool& other) {
+  if (this != &other) {
+    items_.assign(other.items_.begin(), other.items_.begin() + static_cast<std::ptrdiff_t>(other.size_));
+    size_ = other.size_;
+  }
+  return *this;
+}
+
+CallTree::ConstantPool::ConstantPool(ConstantPool&& other) noexcept
+    : items_(std::move(other.items_)), size_(std::exchange(other.size_, 0)) {}
+
+CallTree::ConstantPool& CallTree::ConstantPool::operator=(ConstantPool&& other) noexcept {
+  items_ = std::move(other.items_);
+  size_ = std::exchange(other.size_, 0);
+  return *this;
+}
+
+Constant& CallTree::ConstantPool::add() {
+  if (size_ == items_.size()) {
+    items_.emplace_back();
+  }
+  return items_[size_++];
+}
+
+void CallTree::step_index(std::int64_t index) noexcept {
+  next_step_ = Step::Kind::Index;
+  next_index_ = index;
+  has_step_ = true;
+}
+
+void CallTree::step_key(const Constant& key) {
+  next_key_ = static_cast<std::uint32_t>(keys_.span().size());
+  keys_.add() = key;
+  next_step_ = Step::Kind::Key;
+  has_step_ = true;
+}
+
+void CallTree::step_key(std::string_view key) {
+  next_key_ = static_cast<std::uint32_t>(keys_.span().size());
+  keys_.add().assign_string(key);
+  next_step_ = Step::Kind::Key;
+  has_step_ = true;
+}
+
+void CallTree::step_attribute(std::string_view name) {
+  step_key(name);
+  next_step_ = Step::Kind::Attribute;
+}
+
+void CallTree::step(const Step& step) {
+  if (step.kind == Step::Kind::Index) {
+    step_index(step.index);
+    return;
+  }
+  step_key(step.key);
+  next_step_ = step.kind;
+}
+
+void CallTree::open(NodeKind kind, const std::string* type) {
+  // The two roots of a call are not the caller's containers.
+  const std::size_t max_open = kMaxDepth + (kind_ == Kind::Inputs ? 1 : 0);
+  if (open_.size() >= max_open) {
+    throw_at_open_place("containers nest deeper than 1000 levels (does one hold itself?)");
+  }
+  if (!is_container(kind) || (kind == NodeKind::Object) != (type != nullptr)) {
+    throw ValueError("CallTree::open: a list, tuple or dict has no type name, an object needs one");
+  }
+  const std::uint32_t node = add_node(kind, type, 0);
+  open_.push_back({node, 0});
+}
+
+void CallTree::close() {
+  if (open_.empty() || has_step_) {
+    throw ValueError(open_.empty() ? "CallTree::close: no container is open" : "CallTree::close: a step leads nowhere");
+  }
+  nodes_[open_.back().node].end = static_cast<std::uint32_t>(nodes_.size());
+  open_.pop_back();
+}
+
+void CallTree::add_tensor(const TensorView& tensor) {
+  add_node(NodeKind::Tensor, nullptr, static_cast<std::uint32_t>(tensors_.size()));
+  tensors_.push_back(tensor);
+}
+
+void CallTree::add_constant(Constant constant) {
+  add_node(NodeKind::Constant, nullptr, static_cast<std::uint32_t>(constants_.span().size()));
+  constants_.add() = std::move(constant);
+}
+
+void CallTree::add_opaque(const std::string* type) {
+  if (type == nullptr) {
+    throw ValueError("CallTree::add_opaque: the type name is missing");
+  }
+  add_node(NodeKind::Opaque, type, static_cast<std::uint32_t>(opaques_.size()));
+  opaques_.push_back(type);
+}
+
+void CallTree::finish() {
+  if (!open_.empty() || has_step_) {
+    throw ValueError("CallTree::finish: a container is still open, or a step leads nowhere");
+  }
+  const bool complete = kind_ == Kind::Result ? !nodes_.empty() : !nodes_.empty() && nodes_[0].end < nodes_.size();
+  if (!complete) {
+    throw ValueError("CallTree::finish: a call needs its positional and its keyword arguments, a result one value");
+  }
+  sort_into_canonical_order();
+}
+
+void CallTree::clear(Kind kind) {
+  kind_ = kind;
+  sorted_ = true;
+  has_step_ = false;
+  nodes_.clear();
+  tensors_.clear();
+  constants_.clear();
+  keys_.clear();
+  opaques_.clear();
+  open_.clear();
+  canonical_.clear();
+  tensor_order_.clear();
+}
+
+std::uint32_t CallTree::add_node(NodeKind kind, const std::string* type, std::uint32_t leaf) {
+  if (nodes_.size() >= kMaxNodes) {
+    throw_at_open_place("there are more than 4,000,000 values in one call");
+  }
+  const auto id = static_cast<std::uint32_t>(nodes_.size());
+  if (open_.empty()) {
+    check_root(kind);
+    nodes_.push_back({.kind = kind, .leaf = leaf, .end = id + 1, .type = type});
+    return id;
+  }
+  OpenContainer& parent = open_.back();
+  check_step(nodes_[parent.node]);
+  nodes_.push_back({.kind = kind,
+                    .step = next_step_,
+                    .key = next_step_ == Step::Kind::Index ? 0 : next_key_,
+                    .index = next_step_ == Step::Kind::Index ? next_index_ : 0,
+                    .leaf = leaf,
+                    .end = id + 1,
+                    .type = type});
+  has_step_ = false;
+  if (sorted_ && parent.last_child != 0) {
+    sorted_ = compare_steps(nodes_[parent.last_child], nodes_[id]) <= 0;
+  }
+  parent.last_child = id;
+  ++nodes_[parent.node].child_count;
+  return id;
+}
+
+void CallTree::check_root(NodeKind kind) const {
+  const bool first = nodes_.empty();
+  const bool fits = kind_ == Kind::Result ? first
+                    : first               ? kind == NodeKind::Tuple
+                                          : kind == NodeKind::Dict && nodes_[0].end == nodes_.size();
+  if (!fits || has_step_) {
+    throw ValueError("CallTree: the roots of a call are a tuple and a dict, a result has one root; roots have no step");
+  }
+}
+
+void CallTree::check_step(const Node& parent) const {
+  bool fits = has_step_;
+  if (parent.kind == NodeKind::Dict) {
+    fits = fits && next_step_ == Step::Kind::Key;
+  } else if (parent.kind != NodeKind::Object) {
+    fits = fits && next_step_ == Step::Kind::Index && next_index_ == parent.child_count;
+  }
+  if (!fits) {
+    throw ValueError(
+        "CallTree: each child needs a step: 0, 1, 2 … in a list or tuple, a key in a dict, any step in an object");
+  }
+}
+
+void CallTree::throw_at_open_place(const char* what) const {
+  std::string place;  // without roots: no step leads to them
+  const auto append = [&](Step::Kind kind, std::int64_t index, std::uint32_t key) {
+    append_step(place, kind, index, kind == Step::Kind::Index ? Constant() : keys_[key]);
+  };
+  const std::size_t steps = (open_.empty() ? 0 : open_.size() - 1) + (has_step_ ? 1 : 0);
+  for (std::size_t i = 0; i < steps; ++i) {
+    if (steps > kMaxShownSteps && i == kMaxShownSteps / 2) {
+      place += "…";
+      i = steps - kMaxShownSteps / 2;
+    }
+    if (i + 1 < open_.size()) {
+      const Node& node = nodes_[open_[i + 1].node];
+      append(node.step, node.index, node.key);
+    } else {
+      append(next_step_, next_index_, next_key_);
+    }
+  }
+  throw ValueError(fmt::format("{}: at {}", what, place));
+}
+
+int CallTree::compare_steps(const Node& a, const Node& b) const noexcept {
+  if (a.step != b.step) {
+    return a.step < b.step ? -1 : 1;
+  }
+  if (a.step == Step::Kind::Index) {
+    return static_cast<int>(a.index > b.index) - static_cast<int>(a.index < b.index);
+  }
+  return keys_[a.key].compare(keys_[b.key]);
+}
+
+void CallTree::sort_into_canonical_order() {
+  canonical_.clear();
+  tensor_order_.clear();
+  if (sorted_) {
+    return;
+  }
+  canonical_.reserve(nodes_.size());
+  tensor_order_.reserve(tensors_.size());
+  pending_.clear();
+  if (kind_ == Kind::Inputs) {
+    pending_.push_back(nodes_[0].end);
+  }
+  pending_.push_back(0);
+  while (!pending_.empty()) {
+    const std::uint32_t id = pending_.back();
+    pending_.pop_back();
+    canonical_.push_back(id);
+    const Node& node = nodes_[id];
+    if (node.kind == NodeKind::Tensor) {
+      tensor_order_.push_back(node.leaf);
+    } else if (node.child_count != 0) {
+      const std::size_t first = pending_.size();
+      for (std::uint32_t child = id + 1; child < node.end; child = nodes_[child].end) {
+        pending_.push_back(child);
+      }
+      sort_children(first);
+    }
+  }
+}
+
+/// Sorts pending_[first …] by descending step: the last one is taken first.
+void CallTree::sort_children(std::size_t first) {
+  // Equal steps (two NaN keys) keep the caller's order.
+  const auto after = [this](std::uint32_t a, std::uint32_t b) {
+    const int order = compare_steps(nodes_[a], nodes_[b]);
+    return order != 0 ? order > 0 : a > b;
+  };
+  const auto begin = pending_.begin() + static_cast<std::ptrdiff_t>(first);
+  std::reverse(begin, pending_.end());
+  if (pending_.end() - begin > kFewChildren) {
+    if (!std::is_sorted(begin, pending_.end(), after)) {
+      std::sort(begin, pending_.end(), after);
+    }
+    return;
+  }
+  for (auto i = begin; i != pending_.end(); ++i) {
+    const std::uint32_t child = *i;
+    auto place = i;
+    for (; place != begin && after(child, *(place - 1)); --place) {
+      *place = *(place - 1);
+    }
+    *place = child;
+  }
+}
+
+void CallTree::detach() noexcept {
+  for (TensorView& tensor : tensors_) {
+    tensor.data = nullptr;
+    tensor.sizes = nullptr;
+    tensor.strides = nullptr;
+  }
+}
+
+}  // namespace graphtune
