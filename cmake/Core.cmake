@@ -13,10 +13,13 @@ target_include_directories(graphtune PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_D
                                             $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(graphtune PUBLIC cxx_std_20)
+# All private: the public headers need the standard library only. The project's other targets take JSON and formatting
+# from graphtune_libraries.
+add_library(graphtune_libraries INTERFACE)
+target_link_libraries(graphtune_libraries INTERFACE nlohmann_json::nlohmann_json fmt::fmt)
 target_link_libraries(
-  graphtune
-  PRIVATE $<BUILD_INTERFACE:graphtune_strict_settings> fmt::fmt OpenSSL::Crypto ${CMAKE_DL_LIBS}
-  PUBLIC nlohmann_json::nlohmann_json Threads::Threads)
+  graphtune PRIVATE $<BUILD_INTERFACE:graphtune_strict_settings> $<BUILD_INTERFACE:graphtune_libraries> OpenSSL::Crypto
+                    Threads::Threads ${CMAKE_DL_LIBS})
 # A call inside the library needs no detour through the symbol table.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(graphtune PRIVATE -fno-semantic-interposition)

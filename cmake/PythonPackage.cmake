@@ -33,7 +33,7 @@ file(GLOB _sources CONFIGURE_DEPENDS python/bindings/*.cpp)
 if(_sources)
   nanobind_add_module(_core NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${_sources})
   target_include_directories(_core PRIVATE python)
-  target_link_libraries(_core PRIVATE graphtune graphtune_settings fmt::fmt graphtune::torch_python)
+  target_link_libraries(_core PRIVATE graphtune graphtune_settings graphtune_libraries graphtune::torch_python)
   set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${GRAPHTUNE_PYTHON_DIR}/graphtune"
                                          INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
   nanobind_add_stub(

@@ -6,7 +6,7 @@ file(GLOB _sources CONFIGURE_DEPENDS tests/cpp/*.cpp)
 if(_sources)
   add_executable(graphtune_tests ${_sources})
   target_include_directories(graphtune_tests PRIVATE tests/cpp)
-  target_link_libraries(graphtune_tests PRIVATE graphtune graphtune_settings fmt::fmt GTest::gmock GTest::gtest_main)
+  target_link_libraries(graphtune_tests PRIVATE graphtune graphtune_settings graphtune_libraries GTest::gmock GTest::gtest_main)
   gtest_discover_tests(graphtune_tests DISCOVERY_TIMEOUT 60)
 endif()
 
@@ -14,9 +14,19 @@ file(GLOB _sources CONFIGURE_DEPENDS tests/cpp/engines/*.cpp)
 if(_sources AND GRAPHTUNE_ENGINE_TARGETS)
   add_executable(graphtune_engine_tests ${_sources})
   target_include_directories(graphtune_engine_tests PRIVATE tests/cpp)
-  target_link_libraries(graphtune_engine_tests PRIVATE graphtune graphtune_settings fmt::fmt GTest::gmock
+  target_link_libraries(graphtune_engine_tests PRIVATE graphtune graphtune_settings graphtune_libraries GTest::gmock
                                                        GTest::gtest_main)
   # Engines are loaded while the tests run, so the linker does not know of them.
   add_dependencies(graphtune_engine_tests ${GRAPHTUNE_ENGINE_TARGETS})
   gtest_discover_tests(graphtune_engine_tests DISCOVERY_TIMEOUT 60)
+endif()
+
+if(NOT GRAPHTUNE_SANITIZE)
+  list(TRANSFORM GRAPHTUNE_ENGINE_TARGETS REPLACE "graphtune_engine_" "" OUTPUT_VARIABLE _engines)
+  list(JOIN _engines " " _engines)
+  add_test(NAME installed_package_serves_a_consumer
+           COMMAND "${CMAKE_COMMAND}" -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}
+                   -DCOMPILER=${CMAKE_CXX_COMPILER} -DGENERATOR=${CMAKE_GENERATOR} "-DENGINES=${_engines}" -P
+                   "${PROJECT_SOURCE_DIR}/cmake/run_consumer.cmake")
+  set_tests_properties(installed_package_serves_a_consumer PROPERTIES LABELS install TIMEOUT 600)
 endif()
