@@ -12,7 +12,8 @@
 
 namespace graphtune {
 
-/// Collects the graphs of one module from its calls. Thread safe: one lock, held briefly, never while a model runs.
+/// Collects the graphs of one module from its calls. Thread safe: one lock, held briefly, never
+/// while a model runs.
 class GRAPHTUNE_API Recorder {
  public:
   struct Options {
@@ -26,10 +27,12 @@ class GRAPHTUNE_API Recorder {
     std::uint32_t graph = 0;  ///< index into graphs()
     bool new_graph = false;
     bool new_shapes = false;  ///< sizes (or a batch size) that this graph had not seen
-    bool store = false;       ///< the caller should keep this sample's tensors: shapes are new and there is room
+    bool store =
+        false;  ///< the caller should keep this sample's tensors: shapes are new and there is room
   };
   /// Throws ValueError above max_graphs; what was recorded stays.
-  Recorded record(const CallTree& input, const CallTree& output, std::optional<std::int64_t> batch_size);
+  Recorded record(const CallTree& input, const CallTree& output,
+                  std::optional<std::int64_t> batch_size);
 
   /// Index of the graph with this key, if recorded.
   [[nodiscard]] std::optional<std::uint32_t> find(const CallKey& key) const;

@@ -1,18 +1,17 @@
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "graphtune/call_key.h"
+#include "graphtune/contract.h"
 #include "graphtune/engines/engine.h"
-#include "graphtune/graph_spec.h"
+#include "graphtune/export.h"
 #include "graphtune/miss.h"
 #include "graphtune/plan.h"
 
@@ -28,9 +27,10 @@ struct NamedEngine {
 struct RoutedGraph {
   std::string name;
   CallKey key;
-  CallTree input_tree;   ///< detached: for messages
-  CallTree output_tree;  ///< detached: the structure of results
-  /// Result tensors that are inputs themselves: for each result tensor (canonical), the input's canonical index or -1.
+  CallTree input_tree;                           ///< detached: for messages
+  CallTree output_tree{CallTree::Kind::Result};  ///< detached: the structure of results
+  /// Result tensors that are inputs themselves: for each result tensor (canonical), the input's
+  /// canonical index or -1. Empty: none is.
   std::vector<std::int32_t> output_alias;
   Contract contract;
   Plan plan;
@@ -41,17 +41,22 @@ struct RoutedGraph {
 /// Counts of calls, exact under threads.
 struct CallStats {
   std::uint64_t calls = 0;
-  std::map<std::string, std::map<std::string, std::uint64_t>> by_graph;  ///< graph -> engine -> calls
-  std::map<std::string, std::uint64_t> misses;                           ///< reason -> calls
+  std::map<std::string, std::map<std::string, std::uint64_t>>
+      by_graph;                                 ///< graph -> engine -> calls
+  std::map<std::string, std::uint64_t> misses;  ///< reason -> calls
 };
 
-/// Sends each call to the engine of its graph. Immutable but for its counters: tuning again makes a new one. Thread safe,
-/// no lock on the way of a call that is served.
+/// Sends each call to the engine of its graph. Immutable but for its counters: tuning again makes a
+/// new one. Thread safe, no lock on the way of a call that is served.
 class GRAPHTUNE_API Router {
  public:
-  /// Throws ValueError when two graphs have one key, or a plan names an engine that the graph hasn't.
+  /// Throws ValueError when two graphs have one key or name, a plan names an engine that the graph
+  /// hasn't or limits a symbol that can't be read, an alias is of no input, or a graph with engines
+  /// takes tensors that no engine can (layouts other than strided).
   Router(std::vector<RoutedGraph> graphs, bool strict);
   ~Router();
+  Router(const Router&) = delete;
+  Router& operator=(const Router&) = delete;
 
   [[nodiscard]] bool strict() const noexcept { return strict_; }
   [[nodiscard]] const std::vector<RoutedGraph>& graphs() const noexcept { return graphs_; }
@@ -60,20 +65,30 @@ class GRAPHTUNE_API Router {
     const RoutedGraph* graph = nullptr;  ///< null: unknown graph
     Engine* engine = nullptr;            ///< null: eager by plan, or a miss
     std::int32_t engine_index = -1;
-    std::optional<Miss> miss;            ///< set: no engine may have this call
+    std::optional<Miss> miss;  ///< set: no engine may have this call
   };
   /// Finds the graph and the engine, checking everything that the engine relies on. Counts nothing.
+  /// Whether an input requires gradients is for the caller to ask (any_requires_grad): it depends
+  /// on the caller's grad mode.
   [[nodiscard]] Decision route(const CallTree& tree) const;
+  [[nodiscard]] static bool any_requires_grad(const CallTree& tree) noexcept;
 
+  /// `graph` must be one of graphs(), here and below.
   /// Counts a call that was served by engine `engine_index` of `graph` (-1: eager by plan).
   void count_served(const RoutedGraph& graph, std::int32_t engine_index) const noexcept;
-  /// Counts a miss. True the first time that this reason occurs for this graph (null: unknown graph): the caller warns then.
-  bool count_miss(const RoutedGraph* graph, MissReason reason) const;
+  /// Counts a miss. True the first time that this reason occurs for this graph (null: unknown
+  /// graph): the caller warns then.
+  bool count_miss(const RoutedGraph* graph, MissReason reason) const noexcept;
   [[nodiscard]] CallStats stats() const;
 
  private:
+  struct GraphRoute;
   struct Counters;
+  static GraphRoute compile(const RoutedGraph& graph);
+  [[nodiscard]] Miss explain_unknown(const CallTree& tree, const CallKey& key) const;
+
   std::vector<RoutedGraph> graphs_;
+  std::vector<GraphRoute> routes_;  // beside graphs_: what route() needs of each, compiled
   std::unordered_map<CallKey, std::uint32_t, CallKeyHash> by_key_;
   std::unique_ptr<Counters> counters_;
   bool strict_;

@@ -1,0 +1,287 @@
+#include "graphtune/router.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graphtune/error.h"
+#include "graphtune/sample_metadata.h"
+
+namespace graphtune {
+namespace {
+
+constexpr std::size_t kReasonCount = static_cast<std::size_t>(MissReason::EngineFailed) + 1;
+
+using Counter = std::atomic<std::uint64_t>;
+using ReasonCounters = std::array<Counter, kReasonCount>;
+
+/// A device index as it counts: a device named without one is the first of its kind.
+std::int8_t device_index(const TensorView& tensor) {
+  return std::max<std::int8_t>(tensor.device_index, 0);
+}
+
+std::size_t common_prefix(const std::string& a, const std::string& b) {
+  return static_cast<std::size_t>(
+      std::mismatch(a.begin(), a.begin() + std::ptrdiff_t(std::min(a.size(), b.size())), b.begin())
+          .first -
+      a.begin());
+}
+
+SampleMetadata metadata_of(const CallTree& detached, bool strict) {
+  std::size_t axes = 0;
+  for (const TensorView& tensor : detached.tensors()) {
+    axes += static_cast<std::size_t>(tensor.rank);
+  }
+  return SampleMetadata(detached, strict, ShapeLearner(axes));
+}
+
+}  // namespace
+
+struct Router::GraphRoute {
+  struct Entry {
+    Region region;
+    std::int32_t engine = -1;  // -1: eager
+  };
+  std::vector<Entry> entries;
+  /// Tensors on devices of which there can be several, in canonical order.
+  struct DeviceCheck {
+    std::uint32_t tensor = 0;
+    std::int8_t index = 0;
+  };
+  std::vector<DeviceCheck> devices;
+  bool has_engine = false;  // else all is eager by plan, whatever the sizes
+};
+
+struct Router::Counters {
+  // One cache line a graph at least, so that graphs served by different threads don't share one.
+  struct alignas(64) Graph {
+    std::vector<Counter> served;  // [0]: eager by plan, [i + 1]: engine i
+    ReasonCounters misses{};
+  };
+  explicit Counters(const std::vector<RoutedGraph>& routed) : graphs(routed.size()) {
+    for (std::size_t i = 0; i < routed.size(); ++i) {
+      graphs[i].served = std::vector<Counter>(routed[i].engines.size() + 1);
+    }
+  }
+  std::vector<Graph> graphs;
+  ReasonCounters unknown{};
+};
+
+Router::Router(std::vector<RoutedGraph> graphs, bool strict)
+    : graphs_(std::move(graphs)), counters_(std::make_unique<Counters>(graphs_)), strict_(strict) {
+  std::set<std::string_view> names;
+  for (std::uint32_t i = 0; i < graphs_.size(); ++i) {
+    const RoutedGraph& graph = graphs_[i];
+    if (!names.insert(graph.name).second) {
+      throw ValueError(fmt::format("router: two graphs are named {}", graph.name));
+    }
+    const auto [other, is_new] = by_key_.emplace(graph.key, i);
+    if (!is_new) {
+      throw ValueError(fmt::format("router: graphs {} and {} have the same key",
+                                   graphs_[other->second].name, graph.name));
+    }
+    routes_.push_back(compile(graph));
+  }
+}
+
+Router::~Router() = default;
+
+Router::GraphRoute Router::compile(const RoutedGraph& graph) {
+  const auto refuse = [&](const std::string& what) {
+    throw ValueError(fmt::format("router: graph {}: {}", graph.name, what));
+  };
+  GraphRoute route;
+  for (const NamedEngine& engine : graph.engines) {
+    if ((engine.engine == nullptr) != (engine.name == Plan::kEager)) {
+      refuse(fmt::format("engine '{}' is {}", engine.name,
+                         engine.engine == nullptr ? "null" : "no engine, but a word of the plan"));
+    }
+  }
+  for (const Plan::Entry& entry : graph.plan.entries) {
+    const auto found =
+        std::find_if(graph.engines.begin(), graph.engines.end(),
+                     [&](const NamedEngine& engine) { return engine.name == entry.engine; });
+    if (found == graph.engines.end() && entry.engine != Plan::kEager) {
+      refuse(fmt::format("its plan names engine '{}', which it hasn't", entry.engine));
+    }
+    const bool is_eager = entry.engine == Plan::kEager;
+    route.entries.push_back(
+        {entry.region, is_eager ? -1 : static_cast<std::int32_t>(found - graph.engines.begin())});
+  }
+  check_regions(graph.plan, graph.contract.used_symbols());
+
+  const std::vector<TensorView>& inputs = graph.input_tree.tensors();
+  const std::vector<std::uint32_t>& order = graph.input_tree.tensor_order();
+  const auto canonical = [&](std::size_t index) -> const TensorView& {
+    return inputs[order.empty() ? index : order[index]];
+  };
+  route.has_engine = std::any_of(route.entries.begin(), route.entries.end(),
+                                 [](const GraphRoute::Entry& entry) { return entry.engine >= 0; });
+  if (route.has_engine) {
+    if (graph.contract.sizes().size() != inputs.size()) {
+      refuse(fmt::format("its contract is of {} tensors, its calls have {}",
+                         graph.contract.sizes().size(), inputs.size()));
+    }
+    for (std::uint32_t i = 0; i < inputs.size(); ++i) {
+      const TensorView& tensor = canonical(i);
+      if (graph.contract.sizes()[i].size() != static_cast<std::size_t>(tensor.rank)) {
+        refuse(fmt::format("its contract has {} sizes for tensor {}, which has rank {}",
+                           graph.contract.sizes()[i].size(), i, tensor.rank));
+      }
+      if (tensor.layout != Layout::Strided) {
+        refuse(fmt::format("tensor {} is {}: engines take strided tensors only", i,
+                           to_string(tensor.layout)));
+      }
+      if (tensor.device != DeviceType::Cpu) {
+        route.devices.push_back({i, device_index(tensor)});
+      }
+    }
+  }
+  const std::size_t output_count = graph.output_tree.tensors().size();
+  if (!graph.output_alias.empty() && graph.output_alias.size() != output_count) {
+    refuse(fmt::format("{} aliases for a result of {} tensors", graph.output_alias.size(),
+                       output_count));
+  }
+  for (const std::int32_t alias : graph.output_alias) {
+    if (alias < -1 || alias >= static_cast<std::int64_t>(inputs.size())) {
+      refuse(
+          fmt::format("a tensor of the result is said to be input {} of {}", alias, inputs.size()));
+    }
+  }
+  return route;
+}
+
+Router::Decision Router::route(const CallTree& tree) const {
+  // Kept from call to call, so that routing allocates nothing.
+  thread_local CallKey key;
+  thread_local std::vector<std::int64_t> symbols;
+
+  key.assign(tree, strict_);
+  Decision decision;
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) {
+    decision.miss = explain_unknown(tree, key);
+    return decision;
+  }
+  const RoutedGraph& graph = graphs_[found->second];
+  const GraphRoute& route = routes_[found->second];
+  decision.graph = &graph;
+  if (!graph.eager_reason.empty()) {
+    decision.miss = Miss{MissReason::NotTuned,
+                         fmt::format("{} was not tuned: {}", graph.name, graph.eager_reason)};
+    return decision;
+  }
+  if (!route.has_engine) {
+    return decision;
+  }
+  symbols.resize(graph.contract.symbols().size());
+  decision.miss = graph.contract.check_sizes(tree, symbols);
+  if (decision.miss) {
+    return decision;
+  }
+  for (const GraphRoute::DeviceCheck& check : route.devices) {
+    const std::uint32_t index =
+        tree.tensor_order().empty() ? check.tensor : tree.tensor_order()[check.tensor];
+    const TensorView& tensor = tree.tensors()[index];
+    if (device_index(tensor) != check.index) {
+      decision.miss =
+          Miss{MissReason::Device,
+               fmt::format("{} is on {}:{}, the engines are on {}:{}. Move it there, or call "
+                           "eagerly: miss policy 'eager'.",
+                           tree.tensor_locators()[index].to_string(), to_string(tensor.device),
+                           device_index(tensor), to_string(tensor.device), check.index)};
+      return decision;
+    }
+  }
+  for (const GraphRoute::Entry& entry : route.entries) {
+    if (entry.region.contains(symbols)) {
+      if (entry.engine >= 0) {
+        // Only engines rely on index values: eager checks them itself.
+        decision.miss = graph.contract.check_indices(tree);
+        if (!decision.miss) {
+          decision.engine_index = entry.engine;
+          decision.engine = graph.engines[static_cast<std::size_t>(entry.engine)].engine.get();
+        }
+      }
+      break;
+    }
+  }
+  return decision;
+}
+
+Miss Router::explain_unknown(const CallTree& tree, const CallKey& key) const {
+  Miss miss{MissReason::UnknownGraph, {}};
+  if (graphs_.empty()) {
+    miss.message = "no execution graph is known: record calls and tune";
+    return miss;
+  }
+  // The nearest graph: keys are the calls' bytes in order, so the one that agrees longest.
+  const RoutedGraph* nearest = &graphs_.front();
+  std::size_t longest = 0;
+  for (const RoutedGraph& graph : graphs_) {
+    const std::size_t length = common_prefix(graph.key.bytes(), key.bytes());
+    if (length > longest) {
+      longest = length;
+      nearest = &graph;
+    }
+  }
+  CallTree given = tree;
+  given.detach();
+  miss.message = fmt::format(
+      "the call is of none of the {} known execution graphs. It differs from {}: {}. Record such a "
+      "call and tune again, or call eagerly: miss policy 'eager'.",
+      graphs_.size(), nearest->name,
+      describe_difference(metadata_of(nearest->input_tree, strict_), metadata_of(given, strict_)));
+  return miss;
+}
+
+bool Router::any_requires_grad(const CallTree& tree) noexcept {
+  return std::any_of(tree.tensors().begin(), tree.tensors().end(),
+                     [](const TensorView& tensor) { return tensor.requires_grad; });
+}
+
+void Router::count_served(const RoutedGraph& graph, std::int32_t engine_index) const noexcept {
+  const auto index = static_cast<std::size_t>(&graph - graphs_.data());
+  counters_->graphs[index].served[static_cast<std::size_t>(engine_index + 1)].fetch_add(
+      1, std::memory_order_relaxed);
+}
+
+bool Router::count_miss(const RoutedGraph* graph, MissReason reason) const noexcept {
+  ReasonCounters& counters =
+      graph == nullptr ? counters_->unknown
+                       : counters_->graphs[static_cast<std::size_t>(graph - graphs_.data())].misses;
+  return counters[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed) == 0;
+}
+
+CallStats Router::stats() const {
+  CallStats stats;
+  const auto add_misses = [&](const ReasonCounters& counters) {
+    for (std::size_t reason = 0; reason < kReasonCount; ++reason) {
+      const std::uint64_t count = counters[reason].load(std::memory_order_relaxed);
+      if (count > 0) {
+        stats.misses[std::string(to_string(static_cast<MissReason>(reason)))] += count;
+        stats.calls += count;
+      }
+    }
+  };
+  for (std::size_t i = 0; i < graphs_.size(); ++i) {
+    const Counters::Graph& counters = counters_->graphs[i];
+    auto& by_engine = stats.by_graph[graphs_[i].name];
+    for (std::size_t slot = 0; slot < counters.served.size(); ++slot) {
+      const std::uint64_t count = counters.served[slot].load(std::memory_order_relaxed);
+      if (count > 0) {
+        by_engine[slot == 0 ? Plan::kEager : graphs_[i].engines[slot - 1].name] += count;
+        stats.calls += count;
+      }
+    }
+    add_misses(counters.misses);
+  }
+  add_misses(counters_->unknown);
+  return stats;
+}
+
+}  // namespace graphtune
