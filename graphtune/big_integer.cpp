@@ -1,10 +1,10 @@
 #include "graphtune/big_integer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 #include "graphtune/utf8.h"
@@ -14,14 +14,18 @@ namespace {
 
 constexpr std::uint32_t kDecimalBase = 1'000'000'000;
 constexpr std::size_t kDecimalDigits = 9;
-// Converting takes time in the square of the digits: 0.1 s for these, so that no argument can hold up a call.
+// Converting takes time in the square of the digits: 0.1 s for these, so that no argument can hold
+// up a call.
 constexpr std::size_t kMaxDecimalDigits = 100'000;
 
 bool is_decimal(char c) { return c >= '0' && c <= '9'; }
-bool is_hexadecimal(char c) { return is_decimal(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+bool is_hexadecimal(char c) {
+  return is_decimal(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
 
 [[noreturn]] void throw_no_integer(std::string_view digits) {
-  throw ValueError(fmt::format("'{}' is not an integer in decimal or 0x… digits", cut_utf8(digits, 64)));
+  throw ValueError(
+      fmt::format("'{}' is not an integer in decimal or 0x… digits", cut_utf8(digits, 64)));
 }
 
 std::string_view without_zeros(std::string_view digits) {
@@ -65,7 +69,8 @@ std::vector<std::uint32_t> limbs_from_hexadecimal(std::string_view digits) {
   std::vector<std::uint32_t> limbs;
   while (!digits.empty()) {
     const std::size_t start = digits.size() > 8 ? digits.size() - 8 : 0;
-    limbs.push_back(static_cast<std::uint32_t>(std::stoul(std::string(digits.substr(start)), nullptr, 16)));
+    limbs.push_back(
+        static_cast<std::uint32_t>(std::stoul(std::string(digits.substr(start)), nullptr, 16)));
     digits = digits.substr(0, start);
   }
   return limbs;
@@ -86,15 +91,17 @@ std::string canonical_integer(std::string_view digits) {
       throw_no_integer(digits);
     }
     text = without_zeros(rest);
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+    std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+      return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
   } else {
     if (rest.empty() || !std::all_of(rest.begin(), rest.end(), is_decimal)) {
       throw_no_integer(digits);
     }
     rest = without_zeros(rest);
     if (rest.size() > kMaxDecimalDigits) {
-      throw ValueError(fmt::format("an integer of {} decimal digits: give it in hexadecimal", rest.size()));
+      throw ValueError(
+          fmt::format("an integer of {} decimal digits: give it in hexadecimal", rest.size()));
     }
     text = hexadecimal(limbs_from_decimal(rest));
   }

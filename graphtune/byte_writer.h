@@ -9,9 +9,11 @@
 
 namespace graphtune {
 
-static_assert(std::endian::native == std::endian::little, "keys and files are written in the machine's byte order");
+static_assert(std::endian::native == std::endian::little,
+              "keys and files are written in the machine's byte order");
 
-/// Appends binary data to a string without a capacity check a byte. The string is too long until finish().
+/// Appends binary data to a string without a capacity check a byte. The string is too long until
+/// finish().
 class ByteWriter {
  public:
   explicit ByteWriter(std::string& out) : out_(out), size_(out.size()) {}

@@ -6,8 +6,9 @@
 namespace graphtune {
 namespace {
 
-// Each node is one byte (kind and step), the step's key, and what its kind needs. Every part is prefix-free and containers
-// say how many children follow, so that two trees have the same bytes only if they are the same graph.
+// Each node is one byte (kind and step), the step's key, and what its kind needs. Every part is
+// prefix-free and containers say how many children follow, so that two trees have the same bytes
+// only if they are the same graph.
 constexpr std::uint8_t kStrictConstant = 7;  // a kind that NodeKind has not: followed by the value
 constexpr unsigned kStepShift = 3;
 constexpr std::uint8_t kNoStep = 3;
@@ -21,7 +22,8 @@ std::uint64_t zigzag(std::int64_t value) noexcept {
 
 class Encoder {
  public:
-  Encoder(const CallTree& tree, bool strict, std::string& out) : tree_(tree), strict_(strict), out_(out) {}
+  Encoder(const CallTree& tree, bool strict, std::string& out)
+      : tree_(tree), strict_(strict), out_(out) {}
 
   void encode() {
     out_.byte(static_cast<std::uint8_t>(tree_.kind()));

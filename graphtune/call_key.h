@@ -8,9 +8,9 @@
 
 namespace graphtune {
 
-/// Everything that decides a call's execution graph, as canonical bytes: structure, container types, dict keys, per tensor
-/// rank + dtype + device type + layout, opaque types, and in strict mode the constants. Equality compares all bytes, so a
-/// hash collision can never join two graphs.
+/// Everything that decides a call's execution graph, as canonical bytes: structure, container
+/// types, dict keys, per tensor rank + dtype + device type + layout, opaque types, and in strict
+/// mode the constants. Equality compares all bytes, so a hash collision can never join two graphs.
 class GRAPHTUNE_API CallKey {
  public:
   CallKey() = default;
@@ -32,7 +32,9 @@ class GRAPHTUNE_API CallKey {
 };
 
 struct CallKeyHash {
-  std::size_t operator()(const CallKey& key) const noexcept { return static_cast<std::size_t>(key.hash()); }
+  std::size_t operator()(const CallKey& key) const noexcept {
+    return static_cast<std::size_t>(key.hash());
+  }
 };
 
 }  // namespace graphtune

@@ -1,9 +1,9 @@
 #include "graphtune/call_tree.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 
@@ -24,7 +24,8 @@ CallTree::ConstantPool::ConstantPool(const ConstantPool& other)
 
 CallTree::ConstantPool& CallTree::ConstantPool::operator=(const ConstantPool& other) {
   if (this != &other) {
-    items_.assign(other.items_.begin(), other.items_.begin() + static_cast<std::ptrdiff_t>(other.size_));
+    items_.assign(other.items_.begin(),
+                  other.items_.begin() + static_cast<std::ptrdiff_t>(other.size_));
     size_ = other.size_;
   }
   return *this;
@@ -95,7 +96,8 @@ void CallTree::open(NodeKind kind, const std::string* type) {
 
 void CallTree::close() {
   if (open_.empty() || has_step_) {
-    throw ValueError(open_.empty() ? "CallTree::close: no container is open" : "CallTree::close: a step leads nowhere");
+    throw ValueError(open_.empty() ? "CallTree::close: no container is open"
+                                   : "CallTree::close: a step leads nowhere");
   }
   nodes_[open_.back().node].end = static_cast<std::uint32_t>(nodes_.size());
   open_.pop_back();
@@ -123,9 +125,12 @@ void CallTree::finish() {
   if (!open_.empty() || has_step_) {
     throw ValueError("CallTree::finish: a container is still open, or a step leads nowhere");
   }
-  const bool complete = kind_ == Kind::Result ? !nodes_.empty() : !nodes_.empty() && nodes_[0].end < nodes_.size();
+  const bool complete =
+      kind_ == Kind::Result ? !nodes_.empty() : !nodes_.empty() && nodes_[0].end < nodes_.size();
   if (!complete) {
-    throw ValueError("CallTree::finish: a call needs its positional and its keyword arguments, a result one value");
+    throw ValueError(
+        "CallTree::finish: a call needs its positional and its keyword arguments, a result one "
+        "value");
   }
   sort_into_canonical_order();
 }
@@ -176,9 +181,11 @@ void CallTree::check_root(NodeKind kind) const {
   const bool first = nodes_.empty();
   const bool fits = kind_ == Kind::Result ? first
                     : first               ? kind == NodeKind::Tuple
-                                          : kind == NodeKind::Dict && nodes_[0].end == nodes_.size();
+                            : kind == NodeKind::Dict && nodes_[0].end == nodes_.size();
   if (!fits || has_step_) {
-    throw ValueError("CallTree: the roots of a call are a tuple and a dict, a result has one root; roots have no step");
+    throw ValueError(
+        "CallTree: the roots of a call are a tuple and a dict, a result has one root; roots have "
+        "no step");
   }
 }
 
@@ -191,7 +198,8 @@ void CallTree::check_step(const Node& parent) const {
   }
   if (!fits) {
     throw ValueError(
-        "CallTree: each child needs a step: 0, 1, 2 … in a list or tuple, a key in a dict, any step in an object");
+        "CallTree: each child needs a step: 0, 1, 2 … in a list or tuple, a key in a dict, any "
+        "step in an object");
   }
 }
 

@@ -24,30 +24,33 @@ struct Node {
   std::uint32_t leaf = 0;               ///< index into tensors(), constants() or opaque type names
   std::uint32_t end = 0;                ///< one past the last node of this subtree
   std::uint32_t child_count = 0;
-  const std::string* type = nullptr;  ///< Object, Opaque: interned type name; also subclasses of dict, list …
+  const std::string* type =
+      nullptr;  ///< Object, Opaque: interned type name; also subclasses of dict, list …
 };
 
-/// A call (or a result) as flat tokens and leaves. Both Python objects and C++ Values are flattened to it, and
-/// everything after it (key, router, metadata) is shared.
+/// A call (or a result) as flat tokens and leaves. Both Python objects and C++ Values are flattened
+/// to it, and everything after it (key, router, metadata) is shared.
 ///
-/// Nodes stand in the caller's order; the canonical order, in which children reached by keys or attributes are sorted by
-/// them, decides identity and the order of an engine's tensors. An input tree has two roots, a Tuple of positional and a
-/// Dict of keyword arguments; a result has one.
+/// Nodes stand in the caller's order; the canonical order, in which children reached by keys or
+/// attributes are sorted by them, decides identity and the order of an engine's tensors. An input
+/// tree has two roots, a Tuple of positional and a Dict of keyword arguments; a result has one.
 ///
 /// Tensors are borrowed views: a tree is valid while the call's tensors are (see detach()).
 class GRAPHTUNE_API CallTree {
  public:
-  /// Deeper nesting (counted in containers that the caller made) and more nodes are refused with ValueError.
+  /// Deeper nesting (counted in containers that the caller made) and more nodes are refused with
+  /// ValueError.
   static constexpr std::uint32_t kMaxDepth = 1000;
   static constexpr std::uint32_t kMaxNodes = 4'000'000;
 
   enum class Kind : std::uint8_t { Inputs, Result };
   explicit CallTree(Kind kind = Kind::Inputs) : kind_(kind) {}
 
-  // Building, in the caller's order: open a container, add its children (each after its step), close it. For Inputs:
-  // open(Tuple) … close(), open(Dict) … close(). finish() once at the end. Children of a List or Tuple are reached by
-  // the indices 0, 1, 2 …, those of a Dict by keys, those of an Object by any steps; a root has no step. What breaks
-  // these rules is refused with ValueError, after which only clear() may be called.
+  // Building, in the caller's order: open a container, add its children (each after its step),
+  // close it. For Inputs: open(Tuple) … close(), open(Dict) … close(). finish() once at the end.
+  // Children of a List or Tuple are reached by the indices 0, 1, 2 …, those of a Dict by keys,
+  // those of an Object by any steps; a root has no step. What breaks these rules is refused with
+  // ValueError, after which only clear() may be called.
   void step_index(std::int64_t index) noexcept;
   void step_key(const Constant& key);
   /// The same with the string `key`.
@@ -55,7 +58,8 @@ class GRAPHTUNE_API CallTree {
   void step_attribute(std::string_view name);
   void step_attribute(const std::string* name) { step_attribute(std::string_view(*name)); }
   void step(const Step& step);
-  /// `type` (interned) for an Object. Throws ValueError naming the locator beyond kMaxDepth or kMaxNodes.
+  /// `type` (interned) for an Object. Throws ValueError naming the locator beyond kMaxDepth or
+  /// kMaxNodes.
   void open(NodeKind kind, const std::string* type = nullptr);
   void close();
   void add_tensor(const TensorView& tensor);
@@ -76,19 +80,24 @@ class GRAPHTUNE_API CallTree {
   /// True when the caller's order is the canonical one.
   [[nodiscard]] bool is_canonical() const noexcept { return canonical_.empty(); }
   /// Node indices in canonical order; empty when that is 0, 1, 2 … (is_canonical()).
-  [[nodiscard]] const std::vector<std::uint32_t>& canonical_order() const noexcept { return canonical_; }
-  /// Tensor indices in canonical order: tensor_order()[i] is the caller's index of the engine's i-th tensor.
-  /// Empty when the caller's order is canonical.
-  [[nodiscard]] const std::vector<std::uint32_t>& tensor_order() const noexcept { return tensor_order_; }
+  [[nodiscard]] const std::vector<std::uint32_t>& canonical_order() const noexcept {
+    return canonical_;
+  }
+  /// Tensor indices in canonical order: tensor_order()[i] is the caller's index of the engine's
+  /// i-th tensor. Empty when the caller's order is canonical.
+  [[nodiscard]] const std::vector<std::uint32_t>& tensor_order() const noexcept {
+    return tensor_order_;
+  }
 
   /// The path to node `node`. Linear in the depth times the fan-out: for messages and tables.
   [[nodiscard]] Locator locator_of(std::uint32_t node) const;
-  /// Locators of all tensors / constants / opaque leaves, in the caller's order; linear in the number of nodes.
+  /// Locators of all tensors / constants / opaque leaves, in the caller's order; linear in the
+  /// number of nodes.
   [[nodiscard]] std::vector<Locator> tensor_locators() const;
   [[nodiscard]] std::vector<Locator> constant_locators() const;
   [[nodiscard]] std::vector<Locator> opaque_locators() const;
-  /// Names of all leaves by kind, unique within the tree: where two paths would give the same name, the one later in
-  /// canonical order gets a suffix `__2`, `__3` …
+  /// Names of all leaves by kind, unique within the tree: where two paths would give the same name,
+  /// the one later in canonical order gets a suffix `__2`, `__3` …
   struct LeafNames {
     std::vector<std::string> tensors;
     std::vector<std::string> constants;
@@ -103,7 +112,8 @@ class GRAPHTUNE_API CallTree {
   [[nodiscard]] Step step_of(std::uint32_t node) const;
 
  private:
-  /// Constants whose memory outlives clear(), so that a call with the same keys needs no allocation.
+  /// Constants whose memory outlives clear(), so that a call with the same keys needs no
+  /// allocation.
   class GRAPHTUNE_API ConstantPool {
    public:
     ConstantPool() = default;

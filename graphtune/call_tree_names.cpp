@@ -7,7 +7,8 @@
 namespace graphtune {
 namespace {
 
-/// Gives each name once. Names that occur literally are never given to others: `reserve` all of them first.
+/// Gives each name once. Names that occur literally are never given to others: `reserve` all of
+/// them first.
 class UniqueNames {
  public:
   void reserve(const std::string& name) { next_suffix_.try_emplace(name, 1); }
@@ -63,7 +64,8 @@ Locator CallTree::locator_of(std::uint32_t node) const {
   return {root_of(node), std::move(steps)};
 }
 
-/// Calls function(node, path) for each node of `kind`; the path holds the nodes below the root that lead there.
+/// Calls function(node, path) for each node of `kind`; the path holds the nodes below the root that
+/// lead there.
 template <typename Function>
 void CallTree::for_each_path(NodeKind kind, const Function& function) const {
   std::vector<std::uint32_t> path;
@@ -95,19 +97,24 @@ std::vector<Locator> CallTree::locators_of(NodeKind kind, std::size_t count) con
   return locators;
 }
 
-std::vector<Locator> CallTree::tensor_locators() const { return locators_of(NodeKind::Tensor, tensors_.size()); }
+std::vector<Locator> CallTree::tensor_locators() const {
+  return locators_of(NodeKind::Tensor, tensors_.size());
+}
 
 std::vector<Locator> CallTree::constant_locators() const {
   return locators_of(NodeKind::Constant, constants_.span().size());
 }
 
-std::vector<Locator> CallTree::opaque_locators() const { return locators_of(NodeKind::Opaque, opaques_.size()); }
+std::vector<Locator> CallTree::opaque_locators() const {
+  return locators_of(NodeKind::Opaque, opaques_.size());
+}
 
 CallTree::LeafNames CallTree::leaf_names() const {
   std::vector<std::string> names(nodes_.size());  // of leaves, by node
   UniqueNames unique;
   std::string prefix;
-  std::vector<std::pair<std::uint32_t, std::size_t>> open;  // where a container ends, and how long the prefix is there
+  std::vector<std::pair<std::uint32_t, std::size_t>>
+      open;  // where a container ends, and how long the prefix is there
   for (std::uint32_t id = 0; id < nodes_.size(); ++id) {
     const Node& node = nodes_[id];
     while (!open.empty() && open.back().first <= id) {
@@ -117,7 +124,8 @@ CallTree::LeafNames CallTree::leaf_names() const {
       prefix = root_name(root_of(id));
     } else {
       prefix.resize(open.back().second);
-      append_step_name(prefix, node.step, node.index, node.step == Step::Kind::Index ? Constant() : keys_[node.key]);
+      append_step_name(prefix, node.step, node.index,
+                       node.step == Step::Kind::Index ? Constant() : keys_[node.key]);
     }
     if (node.kind >= NodeKind::List) {
       open.emplace_back(node.end, prefix.size());

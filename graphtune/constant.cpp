@@ -1,13 +1,13 @@
 #include "graphtune/constant.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <limits>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <unordered_set>
+
+#include <fmt/format.h>
 
 #include "graphtune/big_integer.h"
 #include "graphtune/byte_writer.h"
@@ -25,7 +25,9 @@ constexpr std::uint8_t kShortened = 0x80;
 
 struct TextHash {
   using is_transparent = void;
-  std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
+  std::size_t operator()(std::string_view text) const noexcept {
+    return std::hash<std::string_view>{}(text);
+  }
 };
 
 struct InternTable {
@@ -39,7 +41,9 @@ InternTable& intern_table() {
   return table;
 }
 
-int sign_of(bool less, bool greater) noexcept { return static_cast<int>(greater) - static_cast<int>(less); }
+int sign_of(bool less, bool greater) noexcept {
+  return static_cast<int>(greater) - static_cast<int>(less);
+}
 
 template <typename T>
 int compare_values(const T& a, const T& b) noexcept {
@@ -100,7 +104,8 @@ Constant Constant::big_integer(std::string_view digits) {
 
 Constant Constant::real(double value) {
   // One NaN for all, whatever its sign and payload.
-  return {Kind::Float, std::bit_cast<std::int64_t>(std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value)};
+  return {Kind::Float, std::bit_cast<std::int64_t>(
+                           std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value)};
 }
 
 Constant Constant::string(std::string_view value) {
@@ -115,7 +120,8 @@ Constant Constant::bytes(std::string_view value) {
   return constant;
 }
 
-Constant Constant::other(std::string_view type, std::string_view identity, std::string_view display) {
+Constant Constant::other(std::string_view type, std::string_view identity,
+                         std::string_view display) {
   Constant constant(Kind::Other, 0);
   constant.type_ = intern(type);
   constant.set_text(identity, display == identity ? std::string_view{} : display);
@@ -141,7 +147,8 @@ void Constant::set_text(std::string_view text, std::string_view display) {
     extra->digest.assign(digest.begin(), digest.end());
     extra->full_size = text.size();
   }
-  extra->display = display.size() > kMaxText ? shorten(display, display.size(), "bytes") : std::string(display);
+  extra->display =
+      display.size() > kMaxText ? shorten(display, display.size(), "bytes") : std::string(display);
   text_.assign(kind_ == Kind::Bytes ? text.substr(0, kMaxText) : cut_utf8(text, kMaxText));
   extra_ = std::move(extra);
 }
@@ -188,8 +195,9 @@ std::string Constant::display() const {
   if (kind_ != Kind::String && kind_ != Kind::Other) {
     return repr();
   }
-  return text_.size() <= kMaxDisplay ? text_
-                                     : shorten(text_, is_complete() ? text_.size() : extra_->full_size, "bytes");
+  return text_.size() <= kMaxDisplay
+             ? text_
+             : shorten(text_, is_complete() ? text_.size() : extra_->full_size, "bytes");
 }
 
 std::string Constant::repr() const {
@@ -206,7 +214,8 @@ std::string Constant::repr() const {
       return python_repr(as_double());
     case Kind::String:
     case Kind::Bytes: {
-      const std::string quoted = kind_ == Kind::String ? python_repr(text_) : python_repr_bytes(text_);
+      const std::string quoted =
+          kind_ == Kind::String ? python_repr(text_) : python_repr_bytes(text_);
       return is_complete() ? quoted : fmt::format("{}… ({} bytes)", quoted, extra_->full_size);
     }
     case Kind::Other:
@@ -223,7 +232,8 @@ void Constant::encode(std::string& out) const {
 
 void Constant::encode(ByteWriter& out) const {
   const bool complete = is_complete();
-  out.byte(static_cast<std::uint8_t>(static_cast<std::uint8_t>(kind_) | (complete ? 0U : kShortened)));
+  out.byte(
+      static_cast<std::uint8_t>(static_cast<std::uint8_t>(kind_) | (complete ? 0U : kShortened)));
   switch (kind_) {
     case Kind::None:
       return;
@@ -270,8 +280,9 @@ int Constant::compare(const Constant& other) const noexcept {
   if (is_complete() != other.is_complete()) {
     return is_complete() ? -1 : 1;
   }
-  return extra_->full_size != other.extra_->full_size ? compare_values(extra_->full_size, other.extra_->full_size)
-                                                      : extra_->digest.compare(other.extra_->digest);
+  return extra_->full_size != other.extra_->full_size
+             ? compare_values(extra_->full_size, other.extra_->full_size)
+             : extra_->digest.compare(other.extra_->digest);
 }
 
 bool operator==(const Constant& a, const Constant& b) noexcept { return a.compare(b) == 0; }

@@ -12,15 +12,17 @@ namespace graphtune {
 
 class ByteWriter;
 
-/// A process-wide copy of `text` that is never freed: type names are compared by their text and passed by pointer.
-/// Thread safe.
+/// A process-wide copy of `text` that is never freed: type names are compared by their text and
+/// passed by pointer. Thread safe.
 [[nodiscard]] GRAPHTUNE_API const std::string* intern(std::string_view text);
 
-/// A leaf that is no tensor, compared by type and value: None, bool, int, float, string, bytes, or anything else that
-/// has a type name and a text that identifies its value (enum members, dtypes, numpy arrays by digest …).
+/// A leaf that is no tensor, compared by type and value: None, bool, int, float, string, bytes, or
+/// anything else that has a type name and a text that identifies its value (enum members, dtypes,
+/// numpy arrays by digest …).
 ///
-/// NaN equals NaN, 0.0 differs from -0.0, `True`, `1`, `1.0`, "1" and b"1" all differ. Texts longer than
-/// kMaxText bytes are kept as a beginning plus SHA-256, so that a constant never holds a large argument.
+/// NaN equals NaN, 0.0 differs from -0.0, `True`, `1`, `1.0`, "1" and b"1" all differ. Texts longer
+/// than kMaxText bytes are kept as a beginning plus SHA-256, so that a constant never holds a large
+/// argument.
 class GRAPHTUNE_API Constant {
  public:
   enum class Kind : std::uint8_t { None, Bool, Int, BigInt, Float, String, Bytes, Other };
@@ -30,14 +32,15 @@ class GRAPHTUNE_API Constant {
   static Constant none() { return {}; }
   static Constant boolean(bool value);
   static Constant integer(std::int64_t value);
-  /// Any integer, in decimal or 0x… digits; equals integer() where int64 can hold it. Throws ValueError for other text
-  /// and for more than 100,000 decimal digits.
+  /// Any integer, in decimal or 0x… digits; equals integer() where int64 can hold it. Throws
+  /// ValueError for other text and for more than 100,000 decimal digits.
   static Constant big_integer(std::string_view digits);
   static Constant real(double value);
   static Constant string(std::string_view value);
   static Constant bytes(std::string_view value);
   /// `identity` decides equality, `display` is what tables show (empty: the identity).
-  static Constant other(std::string_view type, std::string_view identity, std::string_view display = {});
+  static Constant other(std::string_view type, std::string_view identity,
+                        std::string_view display = {});
   /// Makes this the string `value`, reusing the memory.
   void assign_string(std::string_view value);
 
@@ -45,10 +48,13 @@ class GRAPHTUNE_API Constant {
   [[nodiscard]] bool as_bool() const noexcept { return integer_ != 0; }
   [[nodiscard]] std::int64_t as_int() const noexcept { return integer_; }
   [[nodiscard]] double as_double() const noexcept { return std::bit_cast<double>(integer_); }
-  /// String, Bytes: the (perhaps shortened) text. BigInt: 0x… digits, perhaps shortened. Other: its identity.
+  /// String, Bytes: the (perhaps shortened) text. BigInt: 0x… digits, perhaps shortened. Other: its
+  /// identity.
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
   /// False when the text was shortened: the value itself can't be given back.
-  [[nodiscard]] bool is_complete() const noexcept { return extra_ == nullptr || extra_->digest.empty(); }
+  [[nodiscard]] bool is_complete() const noexcept {
+    return extra_ == nullptr || extra_->digest.empty();
+  }
   /// Other: its type name; else the Python name of the kind ("int", "NoneType" …).
   [[nodiscard]] std::string_view type_name() const noexcept;
 
@@ -56,7 +62,8 @@ class GRAPHTUNE_API Constant {
   [[nodiscard]] std::string display() const;
   /// As Python's repr shows it (for dict keys in locators); not shortened further.
   [[nodiscard]] std::string repr() const;
-  /// Appends bytes that are equal for equal constants and different for different ones, and prefix-free.
+  /// Appends bytes that are equal for equal constants and different for different ones, and
+  /// prefix-free.
   void encode(std::string& out) const;
   void encode(ByteWriter& out) const;
 
@@ -79,14 +86,15 @@ class GRAPHTUNE_API Constant {
   void set_text(std::string_view text, std::string_view display = {});
 
   Kind kind_ = Kind::None;
-  std::int64_t integer_ = 0;            // Bool, Int; Float: its bits
-  const std::string* type_ = nullptr;   // Other: interned
+  std::int64_t integer_ = 0;           // Bool, Int; Float: its bits
+  const std::string* type_ = nullptr;  // Other: interned
   std::string text_;
   std::shared_ptr<const Extra> extra_;  // null when all of it is empty
 };
 
-/// Python's repr of a string: quotes chosen and escaped as Python does. Input is UTF-8; invalid bytes show as \xNN.
-/// (Code points that Unicode has not assigned are kept as they are: which these are depends on Python's version.)
+/// Python's repr of a string: quotes chosen and escaped as Python does. Input is UTF-8; invalid
+/// bytes show as \xNN. (Code points that Unicode has not assigned are kept as they are: which these
+/// are depends on Python's version.)
 [[nodiscard]] GRAPHTUNE_API std::string python_repr(std::string_view text);
 /// Python's repr of a bytes object: `b'…'`.
 [[nodiscard]] GRAPHTUNE_API std::string python_repr_bytes(std::string_view bytes);

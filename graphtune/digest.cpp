@@ -1,14 +1,14 @@
 #include "graphtune/digest.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <openssl/evp.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <memory>
 #include <system_error>
 #include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <unistd.h>
 
 #include "graphtune/error.h"
 
@@ -47,7 +47,8 @@ class Sha256Stream {
 
 class File {
  public:
-  explicit File(const std::filesystem::path& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit File(const std::filesystem::path& path)
+      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (descriptor_ < 0) {
       fail("can't be opened");
     }
@@ -71,7 +72,8 @@ class File {
 
  private:
   [[noreturn]] void fail(const char* what) {
-    throw Error(fmt::format("{} {}: {}", path_.string(), what, std::generic_category().message(errno)));
+    throw Error(
+        fmt::format("{} {}: {}", path_.string(), what, std::generic_category().message(errno)));
   }
 
   const std::filesystem::path& path_;
@@ -126,7 +128,8 @@ std::string to_hex(std::string_view bytes) {
 
 std::string from_hex(std::string_view digits) {
   if (digits.size() % 2 != 0) {
-    throw ValueError(fmt::format("{} hexadecimal digits are not a whole number of bytes", digits.size()));
+    throw ValueError(
+        fmt::format("{} hexadecimal digits are not a whole number of bytes", digits.size()));
   }
   std::string bytes;
   bytes.reserve(digits.size() / 2);

@@ -1,9 +1,9 @@
 #include "graphtune/dtype.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <string>
+
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 
@@ -55,7 +55,8 @@ constexpr std::array kDTypes = std::to_array<DTypeRow>({
     {DType::UInt32, "uint32", 4},
     {DType::UInt64, "uint64", 8},
 });
-// Numbers 30 to 43 are torch's placeholders for integers of less than a byte, of which no tensor has values.
+// Numbers 30 to 43 are torch's placeholders for integers of less than a byte, of which no tensor
+// has values.
 constexpr DTypeRow kFloat8E8M0FNU{DType::Float8E8M0FNU, "float8_e8m0fnu", 1};
 constexpr DTypeRow kFloat4E2M1FNX2{DType::Float4E2M1FNX2, "float4_e2m1fn_x2", 0};
 
@@ -119,7 +120,8 @@ std::string_view without_torch(std::string_view name) noexcept {
   return name.substr(0, kPrefix.size()) == kPrefix ? name.substr(kPrefix.size()) : name;
 }
 
-[[noreturn]] void throw_unknown(std::string_view what, std::string_view name, const std::string& known) {
+[[noreturn]] void throw_unknown(std::string_view what, std::string_view name,
+                                const std::string& known) {
   throw ValueError(fmt::format("unknown {} '{}': known are {}", what, name.substr(0, 64), known));
 }
 
@@ -169,7 +171,9 @@ DType dtype_from_string(std::string_view name) {
   throw_unknown("dtype", name, all_names(kDTypes));
 }
 
-DeviceType device_type_from_string(std::string_view name) { return value_of(kDevices, "device type", name); }
+DeviceType device_type_from_string(std::string_view name) {
+  return value_of(kDevices, "device type", name);
+}
 
 Layout layout_from_string(std::string_view name) { return value_of(kLayouts, "layout", name); }
 

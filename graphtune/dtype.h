@@ -8,8 +8,8 @@
 
 namespace graphtune {
 
-/// Element type of a tensor. The numbers are those of c10::ScalarType, so that a torch tensor's type converts with a
-/// cast (the bindings assert it).
+/// Element type of a tensor. The numbers are those of c10::ScalarType, so that a torch tensor's
+/// type converts with a cast (the bindings assert it).
 enum class DType : std::int8_t {
   UInt8 = 0,
   Int8 = 1,

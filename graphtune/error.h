@@ -7,15 +7,16 @@
 
 namespace graphtune {
 
-/// Base of everything that graphtune throws. Messages say what is wrong, where (tensor locator, axis, file) and what
-/// to do next.
+/// Base of everything that graphtune throws. Messages say what is wrong, where (tensor locator,
+/// axis, file) and what to do next.
 class GRAPHTUNE_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
   ~Error() override;  // defined out of line: one type_info for all shared libraries
 };
 
-/// An argument has a value that cannot be used. Python: graphtune.GraphtuneValueError, also a ValueError.
+/// An argument has a value that cannot be used. Python: graphtune.GraphtuneValueError, also a
+/// ValueError.
 class GRAPHTUNE_API ValueError : public Error {
  public:
   using Error::Error;

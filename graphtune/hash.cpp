@@ -30,7 +30,9 @@ std::uint64_t read32(const char* p) noexcept {
 
 /// First, middle and last byte of 1 to 3 bytes.
 std::uint64_t read_few(const char* p, std::size_t size) noexcept {
-  const auto at = [p](std::size_t i) { return static_cast<std::uint64_t>(static_cast<unsigned char>(p[i])); };
+  const auto at = [p](std::size_t i) {
+    return static_cast<std::uint64_t>(static_cast<unsigned char>(p[i]));
+  };
   return at(0) << 16 | at(size >> 1) << 8 | at(size - 1);
 }
 

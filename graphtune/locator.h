@@ -31,8 +31,10 @@ enum class Root : std::uint8_t { Args, Kwargs, Outputs };
 [[nodiscard]] GRAPHTUNE_API std::string_view root_name(Root root) noexcept;
 
 /// Appends one step as a locator shows it, or as a name has it.
-GRAPHTUNE_API void append_step(std::string& out, Step::Kind kind, std::int64_t index, const Constant& key);
-GRAPHTUNE_API void append_step_name(std::string& out, Step::Kind kind, std::int64_t index, const Constant& key);
+GRAPHTUNE_API void append_step(std::string& out, Step::Kind kind, std::int64_t index,
+                               const Constant& key);
+GRAPHTUNE_API void append_step_name(std::string& out, Step::Kind kind, std::int64_t index,
+                                    const Constant& key);
 
 /// The path from the root of a call (or of a result) to a leaf.
 class GRAPHTUNE_API Locator {
@@ -42,7 +44,8 @@ class GRAPHTUNE_API Locator {
 
   [[nodiscard]] Root root() const noexcept { return root_; }
   [[nodiscard]] const std::vector<Step>& steps() const noexcept { return steps_; }
-  /// `[2][0]`, `['t']`, `[4].data`; quotes in keys escaped as in Python. Empty for a result that is one leaf.
+  /// `[2][0]`, `['t']`, `[4].data`; quotes in keys escaped as in Python. Empty for a result that is
+  /// one leaf.
   [[nodiscard]] std::string to_string() const;
   /// `args_2_0`, `kwargs_t3.data`, `outputs`: not yet unique (see CallTree::leaf_names).
   [[nodiscard]] std::string name() const;

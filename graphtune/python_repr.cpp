@@ -1,11 +1,11 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include "graphtune/constant.h"
 #include "graphtune/utf8.h"
@@ -18,15 +18,16 @@ struct Range {
   char32_t last;
 };
 
-// What str.isprintable() refuses, Unicode 14: other (control, format, surrogate, private use) and separators but the
-// space. Sorted.
+// What str.isprintable() refuses, Unicode 14: other (control, format, surrogate, private use) and
+// separators but the space. Sorted.
 constexpr std::array kNotPrintable = std::to_array<Range>({
-    {0x0000, 0x001F},   {0x007F, 0x00A0},   {0x00AD, 0x00AD},   {0x0600, 0x0605},   {0x061C, 0x061C},
-    {0x06DD, 0x06DD},   {0x070F, 0x070F},   {0x0890, 0x0891},   {0x08E2, 0x08E2},   {0x1680, 0x1680},
-    {0x180E, 0x180E},   {0x2000, 0x200F},   {0x2028, 0x202F},   {0x205F, 0x206F},   {0x3000, 0x3000},
-    {0xD800, 0xF8FF},   {0xFEFF, 0xFEFF},   {0xFFF0, 0xFFFB},   {0xFFFE, 0xFFFF},   {0x110BD, 0x110BD},
-    {0x110CD, 0x110CD}, {0x13430, 0x13438}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A}, {0xE0000, 0xE00FF},
-    {0xE01F0, 0x10FFFF},
+    {0x0000, 0x001F},   {0x007F, 0x00A0},    {0x00AD, 0x00AD},   {0x0600, 0x0605},
+    {0x061C, 0x061C},   {0x06DD, 0x06DD},    {0x070F, 0x070F},   {0x0890, 0x0891},
+    {0x08E2, 0x08E2},   {0x1680, 0x1680},    {0x180E, 0x180E},   {0x2000, 0x200F},
+    {0x2028, 0x202F},   {0x205F, 0x206F},    {0x3000, 0x3000},   {0xD800, 0xF8FF},
+    {0xFEFF, 0xFEFF},   {0xFFF0, 0xFFFB},    {0xFFFE, 0xFFFF},   {0x110BD, 0x110BD},
+    {0x110CD, 0x110CD}, {0x13430, 0x13438},  {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
+    {0xE0000, 0xE00FF}, {0xE01F0, 0x10FFFF},
 });
 
 bool is_printable(char32_t code) noexcept {
@@ -122,7 +123,9 @@ std::string python_repr(double value) {
   }
   // The shortest digits that read back to the same number, as d.ddde±xx.
   std::array<char, 32> buffer{};
-  const auto end = std::to_chars(buffer.begin(), buffer.end(), std::abs(value), std::chars_format::scientific).ptr;
+  const auto end =
+      std::to_chars(buffer.begin(), buffer.end(), std::abs(value), std::chars_format::scientific)
+          .ptr;
   const std::string_view text(buffer.begin(), static_cast<std::size_t>(end - buffer.begin()));
   const std::size_t mark = text.find('e');
   const int exponent = std::atoi(text.data() + mark + 1);

@@ -1,11 +1,11 @@
 #include "graphtune/tensor.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 
@@ -30,10 +30,12 @@ void check_countable(std::span<const std::int64_t> sizes, std::int64_t item) {
   std::int64_t count = item;
   for (const std::int64_t size : sizes) {
     if (size < 0) {
-      throw ValueError(fmt::format("a tensor can't have the negative size {}: {}", size, sizes_to_string(sizes)));
+      throw ValueError(fmt::format("a tensor can't have the negative size {}: {}", size,
+                                   sizes_to_string(sizes)));
     }
     if (__builtin_mul_overflow(count, std::max<std::int64_t>(size, 1), &count)) {
-      throw ValueError(fmt::format("a tensor of sizes {} has more bytes than can be counted", sizes_to_string(sizes)));
+      throw ValueError(fmt::format("a tensor of sizes {} has more bytes than can be counted",
+                                   sizes_to_string(sizes)));
     }
   }
 }
@@ -42,8 +44,9 @@ void check_countable(std::span<const std::int64_t> sizes, std::int64_t item) {
 std::size_t checked_byte_size(DType dtype, std::span<const std::int64_t> sizes) {
   const std::size_t item = item_size(dtype);
   if (item == 0) {
-    throw ValueError(fmt::format("no tensor of {} can be made: its elements are no whole number of bytes",
-                                 to_string(dtype)));
+    throw ValueError(
+        fmt::format("no tensor of {} can be made: its elements are no whole number of bytes",
+                    to_string(dtype)));
   }
   check_countable(sizes, static_cast<std::int64_t>(item));
   std::size_t bytes = item;
@@ -53,7 +56,8 @@ std::size_t checked_byte_size(DType dtype, std::span<const std::int64_t> sizes) 
   return bytes;
 }
 
-/// The inner dimensions that lie in one run of memory, in elements, and how many outer dimensions are left.
+/// The inner dimensions that lie in one run of memory, in elements, and how many outer dimensions
+/// are left.
 std::pair<std::int64_t, std::size_t> inner_run(std::span<const std::int64_t> sizes,
                                                std::span<const std::int64_t> strides) {
   std::int64_t run = 1;
@@ -66,8 +70,8 @@ std::pair<std::int64_t, std::size_t> inner_run(std::span<const std::int64_t> siz
 }
 
 /// Needs at least one outer dimension: else the tensor is contiguous and no copy is made.
-void copy_strided(std::byte* target, const std::byte* source, std::size_t item, std::span<const std::int64_t> sizes,
-                  std::span<const std::int64_t> strides) {
+void copy_strided(std::byte* target, const std::byte* source, std::size_t item,
+                  std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides) {
   const auto [run, outer] = inner_run(sizes, strides);
   const std::size_t run_bytes = static_cast<std::size_t>(run) * item;
   const auto signed_item = static_cast<std::int64_t>(item);
@@ -136,8 +140,8 @@ bool operator==(const Dims& a, const Dims& b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-Tensor::Tensor(void* data, DType dtype, Dims sizes, Dims strides, std::shared_ptr<void> owner, DeviceType device,
-               std::int8_t device_index)
+Tensor::Tensor(void* data, DType dtype, Dims sizes, Dims strides, std::shared_ptr<void> owner,
+               DeviceType device, std::int8_t device_index)
     : owner_(std::move(owner)),
       data_(data),
       sizes_(std::move(sizes)),
@@ -147,10 +151,12 @@ Tensor::Tensor(void* data, DType dtype, Dims sizes, Dims strides, std::shared_pt
       device_index_(device_index),
       defined_(true) {
   if (sizes_.size() != strides_.size()) {
-    throw ValueError(fmt::format("a tensor has {} sizes but {} strides", sizes_.size(), strides_.size()));
+    throw ValueError(
+        fmt::format("a tensor has {} sizes but {} strides", sizes_.size(), strides_.size()));
   }
   // At least one byte an element, so that counts of elements can't overflow either.
-  check_countable(sizes_.span(), std::max<std::int64_t>(static_cast<std::int64_t>(item_size(dtype_)), 1));
+  check_countable(sizes_.span(),
+                  std::max<std::int64_t>(static_cast<std::int64_t>(item_size(dtype_)), 1));
 }
 
 Tensor Tensor::empty(DType dtype, const Dims& sizes) {
@@ -188,12 +194,13 @@ Tensor Tensor::contiguous() const {
     return *this;
   }
   if (device_ != DeviceType::Cpu) {
-    throw ValueError(fmt::format("a strided tensor on {} can't be copied here: make it contiguous where it lives",
-                                 to_string(device_)));
+    throw ValueError(fmt::format(
+        "a strided tensor on {} can't be copied here: make it contiguous where it lives",
+        to_string(device_)));
   }
   Tensor copy = empty(dtype_, sizes_);
-  copy_strided(static_cast<std::byte*>(copy.data()), static_cast<const std::byte*>(data_), item_size(dtype_),
-               sizes_.span(), strides_.span());
+  copy_strided(static_cast<std::byte*>(copy.data()), static_cast<const std::byte*>(data_),
+               item_size(dtype_), sizes_.span(), strides_.span());
   return copy;
 }
 
@@ -214,16 +221,19 @@ void check_element_count(std::size_t given, const Dims& sizes) {
   std::size_t expected = 1;
   bool overflow = false;
   for (const std::int64_t size : sizes) {
-    overflow |= size < 0 || __builtin_mul_overflow(expected, static_cast<std::size_t>(size), &expected);
+    overflow |=
+        size < 0 || __builtin_mul_overflow(expected, static_cast<std::size_t>(size), &expected);
   }
   if (overflow || expected != given) {
-    throw ValueError(fmt::format("{} values given for a tensor with sizes {}", given, sizes_to_string(sizes.span())));
+    throw ValueError(fmt::format("{} values given for a tensor with sizes {}", given,
+                                 sizes_to_string(sizes.span())));
   }
 }
 
 void throw_dtype_mismatch(DType actual, DType asked) {
-  throw TypeError(fmt::format("a tensor of {} was asked for its {} data: convert it first, or ask for its own type",
-                              to_string(actual), to_string(asked)));
+  throw TypeError(fmt::format(
+      "a tensor of {} was asked for its {} data: convert it first, or ask for its own type",
+      to_string(actual), to_string(asked)));
 }
 
 }  // namespace detail

@@ -13,8 +13,8 @@
 
 namespace graphtune {
 
-/// A borrowed look at a tensor, as the core needs it: no ownership, valid while the caller's tensor lives.
-/// `strides` (in elements) is null when the layout is not strided, `data` may be null.
+/// A borrowed look at a tensor, as the core needs it: no ownership, valid while the caller's tensor
+/// lives. `strides` (in elements) is null when the layout is not strided, `data` may be null.
 struct TensorView {
   void* data = nullptr;
   const std::int64_t* sizes = nullptr;
@@ -47,7 +47,8 @@ class GRAPHTUNE_API Dims {
  public:
   Dims() = default;
   Dims(std::span<const std::int64_t> values);
-  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  Dims(std::initializer_list<std::int64_t> values)
+      : Dims(std::span(values.begin(), values.size())) {}
   ~Dims() = default;
   Dims(const Dims&) = default;
   Dims& operator=(const Dims&) = default;
@@ -58,7 +59,9 @@ class GRAPHTUNE_API Dims {
   [[nodiscard]] const std::int64_t* data() const noexcept {
     return size_ <= kInline ? inline_.data() : heap_.data();
   }
-  [[nodiscard]] std::int64_t* data() noexcept { return size_ <= kInline ? inline_.data() : heap_.data(); }
+  [[nodiscard]] std::int64_t* data() noexcept {
+    return size_ <= kInline ? inline_.data() : heap_.data();
+  }
   [[nodiscard]] std::int64_t operator[](std::size_t i) const noexcept { return data()[i]; }
   [[nodiscard]] std::int64_t& operator[](std::size_t i) noexcept { return data()[i]; }
   [[nodiscard]] std::span<const std::int64_t> span() const noexcept { return {data(), size_}; }
@@ -73,8 +76,9 @@ class GRAPHTUNE_API Dims {
   std::vector<std::int64_t> heap_;
 };
 
-/// A strided tensor of the C++ side. Copies share the data; `owner` keeps it alive (whatever engine or framework it
-/// came from). Not synchronised: as with any buffer, writers and readers must agree.
+/// A strided tensor of the C++ side. Copies share the data; `owner` keeps it alive (whatever engine
+/// or framework it came from). Not synchronised: as with any buffer, writers and readers must
+/// agree.
 class GRAPHTUNE_API Tensor {
  public:
   Tensor() = default;
@@ -82,8 +86,8 @@ class GRAPHTUNE_API Tensor {
   Tensor(void* data, DType dtype, Dims sizes, Dims strides, std::shared_ptr<void> owner,
          DeviceType device = DeviceType::Cpu, std::int8_t device_index = -1);
 
-  /// A new, contiguous CPU tensor; contents undefined. Throws ValueError on a negative size or when the bytes
-  /// overflow.
+  /// A new, contiguous CPU tensor; contents undefined. Throws ValueError on a negative size or when
+  /// the bytes overflow.
   static Tensor empty(DType dtype, const Dims& sizes);
   static Tensor zeros(DType dtype, const Dims& sizes);
   /// Copies `values` into a new CPU tensor of the given sizes; the counts must agree (ValueError).
@@ -101,7 +105,8 @@ class GRAPHTUNE_API Tensor {
   [[nodiscard]] const Dims& sizes() const noexcept { return sizes_; }
   [[nodiscard]] const Dims& strides() const noexcept { return strides_; }
   [[nodiscard]] std::int64_t element_count() const noexcept;
-  [[nodiscard]] std::size_t byte_size() const noexcept;  ///< of the elements, when laid out contiguously
+  [[nodiscard]] std::size_t byte_size()
+      const noexcept;  ///< of the elements, when laid out contiguously
   [[nodiscard]] const std::shared_ptr<void>& owner() const noexcept { return owner_; }
 
   /// Points into this object: valid while it lives and is not assigned to.

@@ -1,8 +1,8 @@
 #include "graphtune/value.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 
@@ -11,7 +11,8 @@ namespace graphtune {
 struct Value::SharedContainer {
   Container container;
   const std::string* type;  // interned; null for plain containers
-  std::uint32_t depth;      // of containers, this one included: bounds the recursion of whoever walks or destroys it
+  std::uint32_t depth;  // of containers, this one included: bounds the recursion of whoever walks
+                        // or destroys it
 };
 
 namespace {
@@ -38,13 +39,15 @@ std::string_view kind_name(NodeKind kind) noexcept {
 void check_steps(const Container& container) {
   for (std::size_t i = 0; i < container.children.size(); ++i) {
     const Step& step = container.children[i].first;
-    const bool fits = container.kind == NodeKind::Object ||
-                      (container.kind == NodeKind::Dict
-                           ? step.kind == Step::Kind::Key
-                           : step.kind == Step::Kind::Index && step.index == static_cast<std::int64_t>(i));
+    const bool fits =
+        container.kind == NodeKind::Object ||
+        (container.kind == NodeKind::Dict
+             ? step.kind == Step::Kind::Key
+             : step.kind == Step::Kind::Index && step.index == static_cast<std::int64_t>(i));
     if (!fits) {
-      throw ValueError(fmt::format("child {} of a {} has the step {}: a list or tuple needs 0, 1, 2 …, a dict needs keys",
-                                   i, kind_name(container.kind), Locator(Root::Outputs, {step}).to_string()));
+      throw ValueError(fmt::format(
+          "child {} of a {} has the step {}: a list or tuple needs 0, 1, 2 …, a dict needs keys", i,
+          kind_name(container.kind), Locator(Root::Outputs, {step}).to_string()));
     }
   }
 }
@@ -56,8 +59,8 @@ void check_repeated_keys(const Container& container) {
     keys.push_back(&step.key);
   }
   std::sort(keys.begin(), keys.end(), [](const Constant* a, const Constant* b) { return *a < *b; });
-  const auto twice =
-      std::adjacent_find(keys.begin(), keys.end(), [](const Constant* a, const Constant* b) { return *a == *b; });
+  const auto twice = std::adjacent_find(
+      keys.begin(), keys.end(), [](const Constant* a, const Constant* b) { return *a == *b; });
   if (twice != keys.end()) {
     throw ValueError(fmt::format("the key {} is given twice in one dict", (*twice)->repr()));
   }
@@ -68,7 +71,8 @@ Value indexed(NodeKind kind, std::vector<Value> items) {
   container.kind = kind;
   container.children.reserve(items.size());
   for (Value& item : items) {
-    container.children.emplace_back(Step::at(static_cast<std::int64_t>(container.children.size())), std::move(item));
+    container.children.emplace_back(Step::at(static_cast<std::int64_t>(container.children.size())),
+                                    std::move(item));
   }
   return Value::container(std::move(container));
 }
@@ -111,15 +115,19 @@ Value Value::tuple(std::vector<Value> items) { return indexed(NodeKind::Tuple, s
 
 Value Value::dict(std::vector<std::pair<Constant, Value>> items) { return keyed(std::move(items)); }
 
-Value Value::dict(std::vector<std::pair<std::string, Value>> items) { return keyed(std::move(items)); }
+Value Value::dict(std::vector<std::pair<std::string, Value>> items) {
+  return keyed(std::move(items));
+}
 
 Value Value::object(std::string type, std::vector<std::pair<Step, Value>> children) {
   return container({NodeKind::Object, std::move(type), std::move(children)});
 }
 
 Value Value::container(Container container) {
-  if (container.kind < NodeKind::List || (container.kind == NodeKind::Object) == container.type.empty()) {
-    throw ValueError("a container is a list, tuple or dict without a type name, or an object with one");
+  if (container.kind < NodeKind::List ||
+      (container.kind == NodeKind::Object) == container.type.empty()) {
+    throw ValueError(
+        "a container is a list, tuple or dict without a type name, or an object with one");
   }
   check_steps(container);
   std::uint32_t depth = 0;
@@ -133,7 +141,8 @@ Value Value::container(Container container) {
   }
   const std::string* type = container.type.empty() ? nullptr : intern(container.type);
   Value value;
-  value.data_ = std::make_shared<const SharedContainer>(SharedContainer{std::move(container), type, depth + 1});
+  value.data_ = std::make_shared<const SharedContainer>(
+      SharedContainer{std::move(container), type, depth + 1});
   return value;
 }
 
@@ -154,7 +163,8 @@ std::string Value::description() const {
     return fmt::format("{} ({})", constant().display(), constant().type_name());
   }
   const Container& own = container();
-  return own.type.empty() ? fmt::format("a {}", kind_name(own.kind)) : fmt::format("an object of {}", own.type);
+  return own.type.empty() ? fmt::format("a {}", kind_name(own.kind))
+                          : fmt::format("an object of {}", own.type);
 }
 
 const Tensor& Value::tensor() const {
@@ -183,8 +193,8 @@ std::size_t Value::size() const { return container().children.size(); }
 const Value& Value::operator[](std::string_view name) const {
   const Container& own = container();
   for (const auto& [step, child] : own.children) {
-    if (step.kind != Step::Kind::Index && step.key.kind() == Constant::Kind::String && step.key.text() == name &&
-        step.key.is_complete()) {
+    if (step.kind != Step::Kind::Index && step.key.kind() == Constant::Kind::String &&
+        step.key.text() == name && step.key.is_complete()) {
       return child;
     }
   }
@@ -194,7 +204,8 @@ const Value& Value::operator[](std::string_view name) const {
 const Value& Value::at(std::size_t index) const {
   const Container& own = container();
   if (index >= own.children.size()) {
-    throw ValueError(fmt::format("{} has {} children, there is none at {}", description(), own.children.size(), index));
+    throw ValueError(fmt::format("{} has {} children, there is none at {}", description(),
+                                 own.children.size(), index));
   }
   return own.children[index].second;
 }
@@ -207,7 +218,8 @@ class ValueFlattener {
   void add(const Value& value) {
     if (const auto* tensor = std::get_if<Tensor>(&value.data_)) {
       if (!tensor->defined()) {
-        throw ValueError("a tensor argument is undefined (a default-made Tensor): give it data or pass None");
+        throw ValueError(
+            "a tensor argument is undefined (a default-made Tensor): give it data or pass None");
       }
       tree_.add_tensor(tensor->view());
     } else if (const auto* constant = std::get_if<Constant>(&value.data_)) {
@@ -273,9 +285,11 @@ namespace {
 
 class Unflattener {
  public:
-  Unflattener(const CallTree& tree, std::vector<Tensor> tensors) : tree_(tree), tensors_(std::move(tensors)) {
+  Unflattener(const CallTree& tree, std::vector<Tensor> tensors)
+      : tree_(tree), tensors_(std::move(tensors)) {
     if (tensors_.size() != tree.tensors().size()) {
-      throw ValueError(fmt::format("{} tensors given for a structure of {}", tensors_.size(), tree.tensors().size()));
+      throw ValueError(fmt::format("{} tensors given for a structure of {}", tensors_.size(),
+                                   tree.tensors().size()));
     }
     if (!tree.is_canonical()) {
       std::vector<Tensor> in_call_order(tensors_.size());
@@ -295,8 +309,9 @@ class Unflattener {
       case NodeKind::Constant:
         return tree_.constants()[node.leaf];
       case NodeKind::Opaque:
-        throw ValueError(fmt::format("an object of {} at {} can't be made again: graphtune kept only its type name",
-                                     *node.type, tree_.locator_of(id).to_string()));
+        throw ValueError(fmt::format(
+            "an object of {} at {} can't be made again: graphtune kept only its type name",
+            *node.type, tree_.locator_of(id).to_string()));
       case NodeKind::List:
       case NodeKind::Tuple:
       case NodeKind::Dict:

@@ -18,24 +18,24 @@ namespace graphtune {
 
 class Value;
 
-/// A container of a C++ call: list, tuple, dict, or an object with a type name. Children carry the step that reaches
-/// them: index (list, tuple, deque-like objects), key (dict and its subclasses), attribute (dataclasses …).
+/// A container of a C++ call: list, tuple, dict, or an object with a type name. Children carry the
+/// step that reaches them: index (list, tuple, deque-like objects), key (dict and its subclasses),
+/// attribute (dataclasses …).
 struct Container {
   NodeKind kind = NodeKind::List;
   std::string type;  ///< Object: Python's `module.qualname`; empty for plain containers
   std::vector<std::pair<Step, Value>> children;
 };
 
-/// An argument or a result in C++: the counterpart of the Python object, with the same CallKey. Cheap to copy: containers
-/// are shared and never change.
+/// An argument or a result in C++: the counterpart of the Python object, with the same CallKey.
+/// Cheap to copy: containers are shared and never change.
 class GRAPHTUNE_API Value {
  public:
   Value() = default;  ///< None
   Value(std::nullptr_t) {}
   Value(bool value) : data_(Constant::boolean(value)) {}
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  Value(T value) : data_(integer(value)) {}
+  requires(!std::same_as<T, bool>) Value(T value) : data_(integer(value)) {}
   Value(double value) : data_(Constant::real(value)) {}
   Value(const char* value) : data_(Constant::string(value)) {}
   Value(std::string_view value) : data_(Constant::string(value)) {}
@@ -53,12 +53,15 @@ class GRAPHTUNE_API Value {
   static Value dict(std::vector<std::pair<std::string, Value>> items);
   /// `type` is Python's `module.qualname`.
   static Value object(std::string type, std::vector<std::pair<Step, Value>> children);
-  /// Throws ValueError where a step does not fit the kind: 0, 1, 2 … in a list or tuple, keys in a dict.
+  /// Throws ValueError where a step does not fit the kind: 0, 1, 2 … in a list or tuple, keys in a
+  /// dict.
   static Value container(Container container);
 
   [[nodiscard]] bool is_none() const noexcept;
   [[nodiscard]] bool is_tensor() const noexcept { return std::holds_alternative<Tensor>(data_); }
-  [[nodiscard]] bool is_constant() const noexcept { return std::holds_alternative<Constant>(data_); }
+  [[nodiscard]] bool is_constant() const noexcept {
+    return std::holds_alternative<Constant>(data_);
+  }
   [[nodiscard]] bool is_container() const noexcept;
   /// TypeError that says what the value is instead.
   [[nodiscard]] const Tensor& tensor() const;
@@ -94,11 +97,13 @@ struct Arguments {
 GRAPHTUNE_API void flatten(const Arguments& arguments, CallTree& tree);
 /// Flattens a result.
 GRAPHTUNE_API void flatten(const Value& result, CallTree& tree);
-/// Builds the value that the tree of a result describes, in the caller's order, taking its tensors from `tensors`, which
-/// stand in canonical order. Throws ValueError for another count of tensors, for the tree of a call, and naming the locator
-/// of an opaque leaf: nothing can be given back for that.
+/// Builds the value that the tree of a result describes, in the caller's order, taking its tensors
+/// from `tensors`, which stand in canonical order. Throws ValueError for another count of tensors,
+/// for the tree of a call, and naming the locator of an opaque leaf: nothing can be given back for
+/// that.
 [[nodiscard]] GRAPHTUNE_API Value unflatten(const CallTree& tree, std::vector<Tensor> tensors);
 /// The same for the tree of a call.
-[[nodiscard]] GRAPHTUNE_API Arguments unflatten_arguments(const CallTree& tree, std::vector<Tensor> tensors);
+[[nodiscard]] GRAPHTUNE_API Arguments unflatten_arguments(const CallTree& tree,
+                                                          std::vector<Tensor> tensors);
 
 }  // namespace graphtune
