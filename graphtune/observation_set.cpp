@@ -10,7 +10,8 @@ namespace graphtune {
 namespace {
 
 std::uint64_t digest_of(const ObservationSet::Row& row) noexcept {
-  std::uint64_t digest = mix64(static_cast<std::uint64_t>(row.batch_size) * 4 + static_cast<std::uint64_t>(row.label));
+  std::uint64_t digest =
+      mix64(static_cast<std::uint64_t>(row.batch_size) * 4 + static_cast<std::uint64_t>(row.label));
   for (const std::int64_t size : row.sizes) {
     // One multiplication a size: this runs over every axis of every call that is recorded.
     digest = (digest ^ static_cast<std::uint64_t>(size)) * 0x9E3779B97F4A7C15U;
@@ -35,17 +36,19 @@ ObservationSet::Row ObservationSet::operator[](std::size_t index) const noexcept
   return {heads_[slot].batch_size, heads_[slot].label, sizes_at(slot)};
 }
 
-std::pair<std::size_t, bool> ObservationSet::find(const Head& head, std::span<const std::int64_t> sizes) const noexcept {
+std::pair<std::size_t, bool> ObservationSet::find(
+    const Head& head, std::span<const std::int64_t> sizes) const noexcept {
   const auto key = [](const Head& h) { return std::tuple(h.digest, h.batch_size, h.label); };
-  const auto place = std::lower_bound(order_.begin(), order_.end(), head, [&](std::uint32_t slot, const Head& wanted) {
-    const auto known = key(heads_[slot]);
-    const auto searched = key(wanted);
-    if (known != searched) {
-      return known < searched;
-    }
-    const auto other = sizes_at(slot);
-    return std::lexicographical_compare(other.begin(), other.end(), sizes.begin(), sizes.end());
-  });
+  const auto place = std::lower_bound(
+      order_.begin(), order_.end(), head, [&](std::uint32_t slot, const Head& wanted) {
+        const auto known = key(heads_[slot]);
+        const auto searched = key(wanted);
+        if (known != searched) {
+          return known < searched;
+        }
+        const auto other = sizes_at(slot);
+        return std::lexicographical_compare(other.begin(), other.end(), sizes.begin(), sizes.end());
+      });
   const auto index = static_cast<std::size_t>(place - order_.begin());
   const bool found = place != order_.end() && key(heads_[*place]) == key(head) &&
                      std::equal(sizes.begin(), sizes.end(), sizes_at(*place).begin());
@@ -56,8 +59,8 @@ bool ObservationSet::is_within_dropped(const Row& row) const noexcept {
   if (!dropped_) {
     return false;
   }
-  if (row.batch_size > 0 &&
-      (dropped_->max_batch == 0 || row.batch_size < dropped_->min_batch || row.batch_size > dropped_->max_batch)) {
+  if (row.batch_size > 0 && (dropped_->max_batch == 0 || row.batch_size < dropped_->min_batch ||
+                             row.batch_size > dropped_->max_batch)) {
     return false;
   }
   for (std::size_t axis = 0; axis < width_; ++axis) {
@@ -81,8 +84,10 @@ bool ObservationSet::insert(const Row& row) {
   }
   const auto drop = [this](const Row& unkept) {
     const bool changed = !is_within_dropped(unkept);
-    widen({{unkept.sizes.begin(), unkept.sizes.end()}, {unkept.sizes.begin(), unkept.sizes.end()},
-           unkept.batch_size, unkept.batch_size});
+    widen({{unkept.sizes.begin(), unkept.sizes.end()},
+           {unkept.sizes.begin(), unkept.sizes.end()},
+           unkept.batch_size,
+           unkept.batch_size});
     return changed;
   };
   if (index == capacity()) {
@@ -94,12 +99,14 @@ bool ObservationSet::insert(const Row& row) {
     slot = order_.back();
     order_.pop_back();
     heads_[slot] = head;
-    std::copy(row.sizes.begin(), row.sizes.end(), sizes_.begin() + static_cast<std::ptrdiff_t>(slot * width_));
+    std::copy(row.sizes.begin(), row.sizes.end(),
+              sizes_.begin() + static_cast<std::ptrdiff_t>(slot * width_));
   } else {
     heads_.push_back(head);
     sizes_.insert(sizes_.end(), row.sizes.begin(), row.sizes.end());
   }
-  order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(index), static_cast<std::uint32_t>(slot));
+  order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(index),
+                static_cast<std::uint32_t>(slot));
   return true;
 }
 

@@ -13,12 +13,13 @@ namespace graphtune {
 
 /// How far an observation's batch size can be trusted.
 enum class BatchLabel : std::uint8_t {
-  Stated,   ///< by the caller: the last batch of a data set may be shorter than it says
-  Certain,  ///< measured, or confirmed by another axis
-  Inferred, ///< read off another axis: certain, but no evidence of its own
+  Stated,    ///< by the caller: the last batch of a data set may be shorter than it says
+  Certain,   ///< measured, or confirmed by another axis
+  Inferred,  ///< read off another axis: certain, but no evidence of its own
 };
 
-/// What one sample showed: its batch size (0 = unknown) and the sizes of all axes of all tensors, one after another.
+/// What one sample showed: its batch size (0 = unknown) and the sizes of all axes of all tensors,
+/// one after another.
 struct Observation {
   std::int64_t batch_size = 0;
   std::vector<std::int64_t> sizes;
@@ -26,12 +27,14 @@ struct Observation {
   friend auto operator<=>(const Observation&, const Observation&) = default;
 };
 
-/// A set of observations of one width, limited in size, whose content depends on what was added and not on the order:
-/// beyond the limit those with the smallest digests are kept, and the others only widen ranges.
+/// A set of observations of one width, limited in size, whose content depends on what was added and
+/// not on the order: beyond the limit those with the smallest digests are kept, and the others only
+/// widen ranges.
 class GRAPHTUNE_API ObservationSet {
  public:
   static constexpr std::size_t kMaxRows = 4096;
-  /// Sizes in all rows together (32 MiB): very many axes leave room for fewer rows, but for kMinRows at least.
+  /// Sizes in all rows together (32 MiB): very many axes leave room for fewer rows, but for
+  /// kMinRows at least.
   static constexpr std::size_t kMaxSizes = std::size_t{1} << 22U;
   static constexpr std::size_t kMinRows = 64;
 
@@ -80,7 +83,8 @@ class GRAPHTUNE_API ObservationSet {
     return std::span(sizes_).subspan(slot * width_, width_);
   }
   /// Place of the row in order_, and whether it is there already.
-  [[nodiscard]] std::pair<std::size_t, bool> find(const Head& head, std::span<const std::int64_t> sizes) const noexcept;
+  [[nodiscard]] std::pair<std::size_t, bool> find(
+      const Head& head, std::span<const std::int64_t> sizes) const noexcept;
   [[nodiscard]] bool is_within_dropped(const Row& row) const noexcept;
 
   std::size_t width_;

@@ -1,11 +1,11 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 #include "graphtune/shape_learner.h"
@@ -18,7 +18,8 @@ namespace {
 std::string enumerate(const std::vector<std::int64_t>& values) {
   constexpr std::size_t kShown = 8;
   if (values.size() > kShown) {
-    return fmt::format("{} … {}", fmt::join(values.begin(), values.begin() + kShown - 2, ", "), values.back());
+    return fmt::format("{} … {}", fmt::join(values.begin(), values.begin() + kShown - 2, ", "),
+                       values.back());
   }
   if (values.size() < 2) {
     return fmt::format("{}", fmt::join(values, ", "));
@@ -28,7 +29,8 @@ std::string enumerate(const std::vector<std::int64_t>& values) {
 
 std::int64_t saturated_product(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max() : product;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max()
+                                                : product;
 }
 
 }  // namespace
@@ -76,7 +78,8 @@ class AxisExplainer {
 
   void decide_by(const Pair& pair) {
     const Observation observation{pair.stated, {pair.size}};
-    if (std::find(result_.decided_by.begin(), result_.decided_by.end(), observation) == result_.decided_by.end()) {
+    if (std::find(result_.decided_by.begin(), result_.decided_by.end(), observation) ==
+        result_.decided_by.end()) {
       result_.decided_by.push_back(observation);
     }
   }
@@ -90,15 +93,18 @@ class AxisExplainer {
     if (labels.empty()) {
       result_.reason += ", none of which has a batch size";
     } else {
-      result_.reason += fmt::format(", at batch size{} {}", labels.size() > 1 ? "s" : "", enumerate(labels));
+      result_.reason +=
+          fmt::format(", at batch size{} {}", labels.size() > 1 ? "s" : "", enumerate(labels));
     }
     if (facts_.ambiguous) {
       const std::int64_t multiplier = facts_.min / labels.front();
       const std::int64_t other = saturated_product(2, labels.front());
-      result_.reason += fmt::format(", the only one: it may be {} times the batch size", multiplier);
-      result_.settle = fmt::format("a sample with batch size {}: size {} on this axis would make it a batch axis, "
-                                   "size {} would show that it does not follow the batch size",
-                                   other, saturated_product(other, multiplier), facts_.min);
+      result_.reason +=
+          fmt::format(", the only one: it may be {} times the batch size", multiplier);
+      result_.settle = fmt::format(
+          "a sample with batch size {}: size {} on this axis would make it a batch axis, "
+          "size {} would show that it does not follow the batch size",
+          other, saturated_product(other, multiplier), facts_.min);
     }
   }
 
@@ -107,22 +113,27 @@ class AxisExplainer {
     for (const Pair& pair : pairs_) {
       decide_by(pair);
       if (pair.stated != 0 && pair.stated != pair.batch && shorts.empty()) {
-        shorts = fmt::format("; size {} in a sample of stated batch size {} counts as a short batch of {}", pair.size,
-                             pair.stated, pair.batch);
+        shorts = fmt::format(
+            "; size {} in a sample of stated batch size {} counts as a short batch of {}",
+            pair.size, pair.stated, pair.batch);
       }
     }
     const std::vector<std::int64_t>& met = derived_.met_labels;
-    const std::string multiple = facts_.multiplier == 1 ? "" : fmt::format("{} times ", facts_.multiplier);
-    result_.reason = fmt::format("the size is {}the batch size at batch sizes {}{}", multiple, enumerate(met), shorts);
+    const std::string multiple =
+        facts_.multiplier == 1 ? "" : fmt::format("{} times ", facts_.multiplier);
+    result_.reason = fmt::format("the size is {}the batch size at batch sizes {}{}", multiple,
+                                 enumerate(met), shorts);
     if (!facts_.ambiguous) {
       return;
     }
-    result_.settle = fmt::format("a sample with batch size {} and {} on this axis would make it dynamic", met.back(),
-                                 saturated_product(facts_.multiplier, met.front()));
+    result_.settle =
+        fmt::format("a sample with batch size {} and {} on this axis would make it dynamic",
+                    met.back(), saturated_product(facts_.multiplier, met.front()));
     if (facts_.multiplier > 1 && met.size() == 2) {
       const std::int64_t next = saturated_product(2, met.back());
       result_.reason += ", which two samples can show by chance";
-      result_.settle += fmt::format(", one with batch size {} and {} would confirm it", next, saturated_product(facts_.multiplier, next));
+      result_.settle += fmt::format(", one with batch size {} and {} would confirm it", next,
+                                    saturated_product(facts_.multiplier, next));
     } else {
       result_.reason += "; but so is another axis of this tensor";
     }
@@ -132,10 +143,12 @@ class AxisExplainer {
     if (explain_two_sizes() || explain_ratio() || explain_unlabelled()) {
       return;
     }
-    // What tells against it lies in samples that were not kept, or in how seldom a stated batch size was met.
+    // What tells against it lies in samples that were not kept, or in how seldom a stated batch
+    // size was met.
     decide_by(*pairs_.begin());
     decide_by(*pairs_.rbegin());
-    result_.reason = fmt::format("sizes {} to {}, which follow the batch size in too few samples", facts_.min, facts_.max);
+    result_.reason = fmt::format("sizes {} to {}, which follow the batch size in too few samples",
+                                 facts_.min, facts_.max);
   }
 
   /// Two sizes at one batch size, known or not.
@@ -144,9 +157,9 @@ class AxisExplainer {
     std::stable_sort(by_batch.begin(), by_batch.end(), [](const Pair& a, const Pair& b) {
       return std::pair(a.batch == 0, a.batch) < std::pair(b.batch == 0, b.batch);
     });
-    const auto found = std::adjacent_find(by_batch.begin(), by_batch.end(), [](const Pair& a, const Pair& b) {
-      return a.batch == b.batch && a.size != b.size;
-    });
+    const auto found = std::adjacent_find(
+        by_batch.begin(), by_batch.end(),
+        [](const Pair& a, const Pair& b) { return a.batch == b.batch && a.size != b.size; });
     if (found == by_batch.end() || (found->batch == 0 && !derived_.labels.empty())) {
       return false;
     }
@@ -154,9 +167,11 @@ class AxisExplainer {
     decide_by(*found);
     decide_by(other);
     const auto [low, high] = std::minmax(found->size, other.size);
-    result_.reason = found->batch == 0
-                         ? fmt::format("sizes {} and {} were seen, and no sample has a batch size", low, high)
-                         : fmt::format("sizes {} and {} were both seen at batch size {}", low, high, found->batch);
+    result_.reason =
+        found->batch == 0
+            ? fmt::format("sizes {} and {} were seen, and no sample has a batch size", low, high)
+            : fmt::format("sizes {} and {} were both seen at batch size {}", low, high,
+                          found->batch);
     return true;
   }
 
@@ -174,8 +189,9 @@ class AxisExplainer {
                   pair.size / pair.batch != first->size / first->batch)) {
         decide_by(*first);
         decide_by(pair);
-        result_.reason = fmt::format("size {} at batch size {} and {} at {} are not one whole multiple of the batch size",
-                                     first->size, first->batch, pair.size, pair.batch);
+        result_.reason = fmt::format(
+            "size {} at batch size {} and {} at {} are not one whole multiple of the batch size",
+            first->size, first->batch, pair.size, pair.batch);
         return true;
       }
     }
@@ -184,7 +200,8 @@ class AxisExplainer {
 
   /// A sample without a batch size tells against what the others suggest.
   bool explain_unlabelled() {
-    const auto known = std::find_if(pairs_.begin(), pairs_.end(), [](const Pair& pair) { return pair.batch != 0; });
+    const auto known = std::find_if(pairs_.begin(), pairs_.end(),
+                                    [](const Pair& pair) { return pair.batch != 0; });
     const auto other = std::find_if(pairs_.begin(), pairs_.end(), [&](const Pair& pair) {
       return pair.batch == 0 && known != pairs_.end() && pair.size != known->size;
     });
@@ -193,8 +210,8 @@ class AxisExplainer {
     }
     decide_by(*known);
     decide_by(*other);
-    result_.reason = fmt::format("size {} at batch size {} and {} in a sample without a batch size", known->size,
-                                 known->batch, other->size);
+    result_.reason = fmt::format("size {} at batch size {} and {} in a sample without a batch size",
+                                 known->size, known->batch, other->size);
     return true;
   }
 

@@ -1,12 +1,12 @@
 #include "graphtune/shape_learner.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
 #include <tuple>
 #include <unordered_map>
+
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 #include "graphtune/mix.h"
@@ -36,7 +36,8 @@ bool is_weaker(const BatchGroup& a, const BatchGroup& b) {
 
 }  // namespace
 
-/// One pass from the observations to all facts. Rows are read in the order of the set, which depends on nothing else.
+/// One pass from the observations to all facts. Rows are read in the order of the set, which
+/// depends on nothing else.
 class ShapeLearner::Derivation {
  public:
   explicit Derivation(const ShapeLearner& learner)
@@ -73,7 +74,8 @@ class ShapeLearner::Derivation {
       axis.min = std::numeric_limits<std::int64_t>::max();
       axis.max = -1;
     }
-    const auto widen = [this](std::span<const std::int64_t> low, std::span<const std::int64_t> high) {
+    const auto widen = [this](std::span<const std::int64_t> low,
+                              std::span<const std::int64_t> high) {
       for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
         axes_[axis].min = std::min(axes_[axis].min, low[axis]);
         axes_[axis].max = std::max(axes_[axis].max, high[axis]);
@@ -113,11 +115,13 @@ class ShapeLearner::Derivation {
   }
 
   void widen_batch_range(std::int64_t low, std::int64_t high) {
-    batch_range_ = batch_range_ ? std::pair(std::min(batch_range_->first, low), std::max(batch_range_->second, high))
+    batch_range_ = batch_range_ ? std::pair(std::min(batch_range_->first, low),
+                                            std::max(batch_range_->second, high))
                                 : std::pair(low, high);
   }
 
-  // Batch axes ------------------------------------------------------------------------------------------------------
+  // Batch axes
+  // ------------------------------------------------------------------------------------------------------
 
   void find_batch_axes() {
     const std::vector<std::int64_t> multipliers = find_multipliers();
@@ -129,8 +133,9 @@ class ShapeLearner::Derivation {
         continue;
       }
       std::vector<std::size_t>& alike = by_hash[hash(batches)];
-      const auto same = std::find_if(alike.begin(), alike.end(),
-                                     [&](std::size_t group) { return groups[group].batches == batches; });
+      const auto same = std::find_if(alike.begin(), alike.end(), [&](std::size_t group) {
+        return groups[group].batches == batches;
+      });
       if (same != alike.end()) {
         groups[*same].axes.push_back(varying_[i]);
       } else {
@@ -145,7 +150,8 @@ class ShapeLearner::Derivation {
     accept(*std::max_element(groups.begin(), groups.end(), is_weaker));
   }
 
-  /// For each varying axis the smallest integer m with size <= m * batch size wherever there is one.
+  /// For each varying axis the smallest integer m with size <= m * batch size wherever there is
+  /// one.
   [[nodiscard]] std::vector<std::int64_t> find_multipliers() const {
     std::vector<std::int64_t> multipliers(varying_.size(), 0);
     for (std::size_t row = 0; row < rows_.size(); ++row) {
@@ -156,15 +162,18 @@ class ShapeLearner::Derivation {
       for (std::size_t i = 0; i < varying_.size(); ++i) {
         const std::int64_t size = observation.sizes[varying_[i]];
         const std::int64_t rounded_up =
-            size / observation.batch_size + static_cast<std::int64_t>(size % observation.batch_size != 0);
+            size / observation.batch_size +
+            static_cast<std::int64_t>(size % observation.batch_size != 0);
         multipliers[i] = std::max(multipliers[i], rounded_up);
       }
     }
     return multipliers;
   }
 
-  /// Fills in the batch size that the axis implies in each row; false when it can't be a batch axis at all.
-  [[nodiscard]] bool implied_batches(std::size_t axis, std::int64_t multiplier, SizeColumn& batches) const {
+  /// Fills in the batch size that the axis implies in each row; false when it can't be a batch axis
+  /// at all.
+  [[nodiscard]] bool implied_batches(std::size_t axis, std::int64_t multiplier,
+                                     SizeColumn& batches) const {
     if (multiplier == 0 || axes_[axis].min % multiplier != 0 || axes_[axis].max % multiplier != 0) {
       return false;
     }
@@ -188,7 +197,8 @@ class ShapeLearner::Derivation {
   }
 
   [[nodiscard]] std::size_t label_index(std::int64_t label) const {
-    return static_cast<std::size_t>(std::lower_bound(labels_.begin(), labels_.end(), label) - labels_.begin());
+    return static_cast<std::size_t>(std::lower_bound(labels_.begin(), labels_.end(), label) -
+                                    labels_.begin());
   }
 
   [[nodiscard]] BatchGroup make_group(std::size_t axis, const SizeColumn& batches) const {
@@ -197,7 +207,8 @@ class ShapeLearner::Derivation {
     group.batches = batches;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       const ObservationSet::Row observation = rows_[row];
-      group.met_rows += static_cast<std::size_t>(observation.batch_size > 0 && batches[row] == observation.batch_size);
+      group.met_rows += static_cast<std::size_t>(observation.batch_size > 0 &&
+                                                 batches[row] == observation.batch_size);
       (observation.batch_size > 0 ? group.stated_total : group.unstated_total) += batches[row];
     }
     return group;
@@ -231,7 +242,8 @@ class ShapeLearner::Derivation {
     return hash;
   }
 
-  // Symbols ---------------------------------------------------------------------------------------------------------
+  // Symbols
+  // ---------------------------------------------------------------------------------------------------------
 
   void find_symbols() {
     std::vector<SizeColumn> columns;
@@ -247,7 +259,8 @@ class ShapeLearner::Derivation {
       std::vector<std::size_t>& alike = by_hash[hash(column)];
       const auto same = std::find_if(alike.begin(), alike.end(), [&](std::size_t index) {
         const AxisFacts& other = axes_[classes[index].front()];
-        return columns[index] == column && other.min == axes_[axis].min && other.max == axes_[axis].max;
+        return columns[index] == column && other.min == axes_[axis].min &&
+               other.max == axes_[axis].max;
       });
       if (same != alike.end()) {
         classes[*same].push_back(axis);
@@ -268,9 +281,12 @@ class ShapeLearner::Derivation {
     return column;
   }
 
-  void name_classes(const std::vector<SizeColumn>& columns, const std::vector<std::vector<std::size_t>>& classes) {
-    symbols_.push_back(batch_range_ ? SymbolRange{batch_range_->first, batch_range_->second} : SymbolRange{});
-    const std::vector<SizeExpr> names = name_columns(columns, batches_.empty() ? nullptr : &batches_);
+  void name_classes(const std::vector<SizeColumn>& columns,
+                    const std::vector<std::vector<std::size_t>>& classes) {
+    symbols_.push_back(batch_range_ ? SymbolRange{batch_range_->first, batch_range_->second}
+                                    : SymbolRange{});
+    const std::vector<SizeExpr> names =
+        name_columns(columns, batches_.empty() ? nullptr : &batches_);
     for (std::size_t i = 0; i < names.size(); ++i) {
       for (const std::size_t axis : classes[i]) {
         axes_[axis].size = names[i];
@@ -333,7 +349,8 @@ std::shared_ptr<const ShapeLearner::Derived> ShapeLearner::Cache::get() const {
   return derived_;
 }
 
-const ShapeLearner::Derived& ShapeLearner::Cache::set(std::shared_ptr<const Derived> derived) const {
+const ShapeLearner::Derived& ShapeLearner::Cache::set(
+    std::shared_ptr<const Derived> derived) const {
   const std::lock_guard lock(mutex_);
   if (!derived_) {
     derived_ = std::move(derived);
@@ -347,15 +364,29 @@ void ShapeLearner::Cache::reset() {
 }
 
 ShapeLearner::ShapeLearner(std::vector<std::uint32_t> offsets)
-    : observations_(offsets.empty() ? 0 : offsets.back()) {
-  if (offsets.empty() || offsets.front() != 0 || !std::is_sorted(offsets.begin(), offsets.end())) {
+    : ShapeLearner(std::make_shared<const std::vector<std::uint32_t>>(std::move(offsets))) {}
+
+ShapeLearner::ShapeLearner(std::shared_ptr<const std::vector<std::uint32_t>> offsets)
+    : observations_(offsets->empty() ? 0 : offsets->back()) {
+  set_tensors(std::move(offsets));
+}
+
+void ShapeLearner::set_tensors(std::shared_ptr<const std::vector<std::uint32_t>> offsets) {
+  if (offsets->empty() || offsets->front() != 0 ||
+      !std::is_sorted(offsets->begin(), offsets->end())) {
     throw ValueError("the offsets of the tensors' axes must begin with 0 and never fall");
   }
-  offsets_ = std::make_shared<const std::vector<std::uint32_t>>(std::move(offsets));
+  if (offsets->back() != axis_count()) {
+    throw ValueError(fmt::format("tensors with {} axes in all were given for {} axes",
+                                 offsets->back(), axis_count()));
+  }
+  offsets_ = std::move(offsets);
+  cache_.reset();
 }
 
 std::vector<std::uint32_t> ShapeLearner::tensor_offsets() const {
-  return offsets_ ? *offsets_ : std::vector<std::uint32_t>{0, static_cast<std::uint32_t>(axis_count())};
+  return offsets_ ? *offsets_
+                  : std::vector<std::uint32_t>{0, static_cast<std::uint32_t>(axis_count())};
 }
 
 bool ShapeLearner::observe(const Observation& observation) {
@@ -368,10 +399,12 @@ bool ShapeLearner::observe(std::int64_t batch_size, std::span<const std::int64_t
 
 bool ShapeLearner::observe(ObservationSet::Row row) {
   if (row.sizes.size() != axis_count()) {
-    throw ValueError(fmt::format("an observation of {} sizes was given for {} axes", row.sizes.size(), axis_count()));
+    throw ValueError(fmt::format("an observation of {} sizes was given for {} axes",
+                                 row.sizes.size(), axis_count()));
   }
   if (row.batch_size < 0) {
-    throw ValueError(fmt::format("batch_size must be at least 1, or 0 when it is not known: {}", row.batch_size));
+    throw ValueError(fmt::format("batch_size must be at least 1, or 0 when it is not known: {}",
+                                 row.batch_size));
   }
   for (std::size_t axis = 0; axis < axis_count(); ++axis) {
     if (row.sizes[axis] < 0) {
@@ -388,20 +421,30 @@ bool ShapeLearner::observe(ObservationSet::Row row) {
   return changed;
 }
 
-bool ShapeLearner::knows(std::int64_t batch_size, std::span<const std::int64_t> sizes) const noexcept {
-  return sizes.size() == axis_count() && observations_.covers({batch_size, BatchLabel::Stated, sizes});
+bool ShapeLearner::knows(std::int64_t batch_size,
+                         std::span<const std::int64_t> sizes) const noexcept {
+  return sizes.size() == axis_count() &&
+         observations_.covers({batch_size, BatchLabel::Stated, sizes});
 }
 
 bool ShapeLearner::has_tensors_of(const ShapeLearner& other) const noexcept {
-  return axis_count() == other.axis_count() &&
-         (offsets_ == other.offsets_ || (offsets_ && other.offsets_ && *offsets_ == *other.offsets_));
+  if (axis_count() != other.axis_count()) {
+    return false;
+  }
+  const auto is_one_tensor = [](const ShapeLearner& learner) {
+    return !learner.offsets_ || learner.offsets_->size() == 2;
+  };
+  return offsets_ == other.offsets_ || (is_one_tensor(*this) && is_one_tensor(other)) ||
+         (offsets_ && other.offsets_ && *offsets_ == *other.offsets_);
 }
 
 void ShapeLearner::merge(const ShapeLearner& other) {
   if (!has_tensors_of(other)) {
-    throw ValueError(fmt::format(
-        "what was learned of {} axes in {} tensors can't be merged with what was learned of {} axes in {} tensors",
-        axis_count(), tensor_offsets().size() - 1, other.axis_count(), other.tensor_offsets().size() - 1));
+    throw ValueError(
+        fmt::format("what was learned of {} axes in {} tensors can't be merged with what was "
+                    "learned of {} axes in {} tensors",
+                    axis_count(), tensor_offsets().size() - 1, other.axis_count(),
+                    other.tensor_offsets().size() - 1));
   }
   observations_.merge(other.observations_);
   cache_.reset();
@@ -409,7 +452,8 @@ void ShapeLearner::merge(const ShapeLearner& other) {
 
 ShapeLearner ShapeLearner::project(std::size_t first, std::size_t count) const {
   if (first > axis_count() || count > axis_count() - first) {
-    throw ValueError(fmt::format("axes {} to {} of {} were asked for", first, first + count, axis_count()));
+    throw ValueError(
+        fmt::format("axes {} to {} of {} were asked for", first, first + count, axis_count()));
   }
   ShapeLearner part(count);
   if (offsets_) {
@@ -429,7 +473,9 @@ ShapeLearner ShapeLearner::project(std::size_t first, std::size_t count) const {
     row.sizes = row.sizes.subspan(first, count);
     if (!batches.empty()) {
       const bool met = row.batch_size == batches[i] && row.label != BatchLabel::Inferred;
-      row.label = batches[i] == 0 ? BatchLabel::Stated : met ? BatchLabel::Certain : BatchLabel::Inferred;
+      row.label = batches[i] == 0 ? BatchLabel::Stated
+                  : met           ? BatchLabel::Certain
+                                  : BatchLabel::Inferred;
       row.batch_size = batches[i];
     }
     part.observations_.insert(row);
@@ -439,7 +485,8 @@ ShapeLearner ShapeLearner::project(std::size_t first, std::size_t count) const {
       const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
       return std::vector<std::int64_t>(begin, begin + static_cast<std::ptrdiff_t>(count));
     };
-    part.observations_.widen({slice(dropped->min), slice(dropped->max), dropped->min_batch, dropped->max_batch});
+    part.observations_.widen(
+        {slice(dropped->min), slice(dropped->max), dropped->min_batch, dropped->max_batch});
   }
   return part;
 }
@@ -455,7 +502,9 @@ const std::vector<AxisFacts>& ShapeLearner::axes() const& { return derived().axe
 
 const std::vector<SymbolRange>& ShapeLearner::symbols() const& { return derived().symbols; }
 
-std::optional<std::pair<std::int64_t, std::int64_t>> ShapeLearner::batch_range() const { return derived().batch_range; }
+std::optional<std::pair<std::int64_t, std::int64_t>> ShapeLearner::batch_range() const {
+  return derived().batch_range;
+}
 
 std::vector<Observation> ShapeLearner::observations() const {
   std::vector<Observation> all;

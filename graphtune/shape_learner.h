@@ -39,53 +39,59 @@ struct SymbolRange {
 struct AxisExplanation {
   std::string reason;                   ///< one sentence
   std::vector<Observation> decided_by;  ///< projected to (batch size, this axis)
-  std::string settle;                   ///< the sample that would settle it; empty when not ambiguous
+  std::string settle;  ///< the sample that would settle it; empty when not ambiguous
 };
 
 /// Decides which axes are batch axes, which are dynamic, and which share a symbol.
 ///
-/// It keeps the set of distinct observations, and all else is a pure function of that set: the order of samples
-/// can never matter, and merging is set union. Rules:
+/// It keeps the set of distinct observations, and all else is a pure function of that set: the
+/// order of samples can never matter, and merging is set union. Rules:
 ///   static   one size only
 ///   batch    size = m * batch size for one integer m >= 1 in all observations
 ///   dynamic  else
-/// At least two batch sizes must be met exactly, and half of all those stated. Where all batch axes agree on a smaller
-/// batch than was stated, it is a short last batch and counts as what it is; where they agree and no batch size was
-/// stated, it counts too. Axes that can't all be batch axes: those that meet the stated batch size most often win, then
-/// those with the larger batches, then the more numerous.
+/// At least two batch sizes must be met exactly, and half of all those stated. Where all batch axes
+/// agree on a smaller batch than was stated, it is a short last batch and counts as what it is;
+/// where they agree and no batch size was stated, it counts too. Axes that can't all be batch axes:
+/// those that meet the stated batch size most often win, then those with the larger batches, then
+/// the more numerous.
 ///
-/// Ambiguous: a static axis that is a multiple of the only batch size seen; a batch axis with m > 1 that met only two batch
-/// sizes; all batch axes of one tensor but that with the smallest m.
+/// Ambiguous: a static axis that is a multiple of the only batch size seen; a batch axis with m > 1
+/// that met only two batch sizes; all batch axes of one tensor but that with the smallest m.
 ///
-/// Symbols: `b` for the batch size; dynamic axes that are equal in all observations share one; a sum of two symbols,
-/// an integer multiple of one or a fixed offset to one is used instead of a new symbol where at least three independent
-/// observations prove it (see symbol_search.h).
+/// Symbols: `b` for the batch size; dynamic axes that are equal in all observations share one; a
+/// sum of two symbols, an integer multiple of one or a fixed offset to one is used instead of a new
+/// symbol where at least three independent observations prove it (see symbol_search.h).
 ///
-/// The number of observations kept is limited (see ObservationSet): more only widen the ranges. Reading from several
-/// threads is safe; otherwise not synchronised.
+/// The number of observations kept is limited (see ObservationSet): more only widen the ranges.
+/// Reading from several threads is safe; otherwise not synchronised.
 class GRAPHTUNE_API ShapeLearner {
  public:
   static constexpr std::size_t kMaxObservations = ObservationSet::kMaxRows;
 
   /// All axes are those of one tensor.
   explicit ShapeLearner(std::size_t axis_count = 0) : observations_(axis_count) {}
-  /// Axes of several tensors: `offsets` has the first axis of each tensor, then the number of all axes. Throws ValueError
-  /// unless it begins with 0 and never falls.
+  /// Axes of several tensors: `offsets` has the first axis of each tensor, then the number of all
+  /// axes. Throws ValueError unless it begins with 0 and never falls.
   explicit ShapeLearner(std::vector<std::uint32_t> offsets);
+  /// The same, shared with the caller.
+  explicit ShapeLearner(std::shared_ptr<const std::vector<std::uint32_t>> offsets);
+  /// Says which tensors the axes are of. Throws ValueError when it's another number of axes.
+  void set_tensors(std::shared_ptr<const std::vector<std::uint32_t>> offsets);
 
   [[nodiscard]] std::size_t axis_count() const noexcept { return observations_.width(); }
   /// First axis of each tensor, then the number of all axes.
   [[nodiscard]] std::vector<std::uint32_t> tensor_offsets() const;
-  /// Adds one; false when it taught nothing new. Sizes must match axis_count() and not be negative, batch_size >= 0
-  /// (ValueError).
+  /// Adds one; false when it taught nothing new. Sizes must match axis_count() and not be negative,
+  /// batch_size >= 0 (ValueError).
   bool observe(const Observation& observation);
   bool observe(std::int64_t batch_size, std::span<const std::int64_t> sizes);
   /// True if observing this would change nothing (no allocation).
-  [[nodiscard]] bool knows(std::int64_t batch_size, std::span<const std::int64_t> sizes) const noexcept;
+  [[nodiscard]] bool knows(std::int64_t batch_size,
+                           std::span<const std::int64_t> sizes) const noexcept;
   /// Throws ValueError when the other's axes are not the same.
   void merge(const ShapeLearner& other);
-  /// The learner of a part of the axes, with the same observations; batch sizes as found here (repaired, inferred) and
-  /// certain. Its axes have the classes that they have here.
+  /// The learner of a part of the axes, with the same observations; batch sizes as found here
+  /// (repaired, inferred) and certain. Its axes have the classes that they have here.
   [[nodiscard]] ShapeLearner project(std::size_t first, std::size_t count) const;
 
   /// Valid until the learner is changed.

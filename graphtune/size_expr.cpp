@@ -1,11 +1,11 @@
 #include "graphtune/size_expr.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
 #include <system_error>
+
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 
@@ -89,8 +89,9 @@ class Parser {
   }
 
   [[noreturn]] void fail(std::string_view why) const {
-    throw ValueError(fmt::format("'{}' is no size expression such as \"8\", \"2*b\" or \"s0+s1\": {}",
-                                 text_.substr(0, 100), why));
+    throw ValueError(
+        fmt::format("'{}' is no size expression such as \"8\", \"2*b\" or \"s0+s1\": {}",
+                    text_.substr(0, 100), why));
   }
 
   std::string_view text_;
@@ -148,9 +149,9 @@ std::int64_t SizeExpr::evaluate(std::span<const std::int64_t> symbols) const noe
 SizeExpr operator+(const SizeExpr& a, const SizeExpr& b) {
   SizeExpr sum{wrapping_add(a.offset, b.offset), a.terms};
   for (const auto& term : b.terms) {
-    const auto place =
-        std::lower_bound(sum.terms.begin(), sum.terms.end(), term.first,
-                         [](const auto& known, std::uint32_t symbol) { return known.first < symbol; });
+    const auto place = std::lower_bound(
+        sum.terms.begin(), sum.terms.end(), term.first,
+        [](const auto& known, std::uint32_t symbol) { return known.first < symbol; });
     if (place == sum.terms.end() || place->first != term.first) {
       sum.terms.insert(place, term);
     } else if ((place->second = wrapping_add(place->second, term.second)) == 0) {

@@ -11,8 +11,8 @@
 
 namespace graphtune {
 
-/// A size as a linear expression of symbols: offset + sum of coefficient * symbol. Symbol 0 is the batch size `b`,
-/// symbol k > 0 prints as `s<k-1>`. Static axes have no terms.
+/// A size as a linear expression of symbols: offset + sum of coefficient * symbol. Symbol 0 is the
+/// batch size `b`, symbol k > 0 prints as `s<k-1>`. Static axes have no terms.
 struct GRAPHTUNE_API SizeExpr {
   std::int64_t offset = 0;
   std::vector<std::pair<std::uint32_t, std::int64_t>> terms;  ///< (symbol, coefficient), by symbol
@@ -31,8 +31,8 @@ struct GRAPHTUNE_API SizeExpr {
   [[nodiscard]] std::string to_string() const;
   /// Inverse of to_string. Throws ValueError.
   static SizeExpr parse(std::string_view text);
-  /// Value for the given symbol values (indexed by symbol, one for each that occurs). Wraps around where 64 bits don't
-  /// suffice: no tensor has such a size.
+  /// Value for the given symbol values (indexed by symbol, one for each that occurs). Wraps around
+  /// where 64 bits don't suffice: no tensor has such a size.
   [[nodiscard]] std::int64_t evaluate(std::span<const std::int64_t> symbols) const noexcept;
   friend bool operator==(const SizeExpr&, const SizeExpr&) = default;
 };

@@ -17,7 +17,8 @@ namespace {
 /// Needed to order columns by their total, and to test independence exactly.
 __extension__ using Int128 = __int128;
 
-/// Observation i weighs mix64(i): the hash of a difference of columns is the difference of their hashes.
+/// Observation i weighs mix64(i): the hash of a difference of columns is the difference of their
+/// hashes.
 std::uint64_t linear_hash(const SizeColumn& column) {
   std::uint64_t hash = 0;
   for (std::size_t row = 0; row < column.size(); ++row) {
@@ -76,13 +77,15 @@ bool has_pairs(const SizeColumn& x, const SizeColumn& y, std::size_t wanted) {
   return pairs.size() >= wanted;
 }
 
-/// Finds expressions for columns that are given from the smallest to the largest, in terms of those before.
+/// Finds expressions for columns that are given from the smallest to the largest, in terms of those
+/// before.
 class Search {
  public:
   Search(std::size_t column_count, bool with_sums)
       : with_sums_(with_sums),
         // 3 up to eight columns, one more with each doubling.
-        pairs_wanted_(std::max<std::size_t>(3, static_cast<std::size_t>(std::bit_width(column_count)) - 1)) {}
+        pairs_wanted_(
+            std::max<std::size_t>(3, static_cast<std::size_t>(std::bit_width(column_count)) - 1)) {}
 
   /// The expression of `column` by those before, if there is one.
   [[nodiscard]] std::optional<SizeExpr> find(const SizeColumn& column) const {
@@ -122,7 +125,8 @@ class Search {
     return result;
   }
 
-  // Columns that are multiples of each other are equal once divided by their greatest common divisors …
+  // Columns that are multiples of each other are equal once divided by their greatest common
+  // divisors …
   static std::uint64_t ray_hash(const SizeColumn& column, std::int64_t divisor) {
     std::uint64_t hash = 0;
     for (std::size_t row = 0; row < column.size(); ++row) {
@@ -140,7 +144,8 @@ class Search {
     return hash;
   }
 
-  [[nodiscard]] static std::span<const std::size_t> look_up(const Index& index, std::uint64_t hash) {
+  [[nodiscard]] static std::span<const std::size_t> look_up(const Index& index,
+                                                            std::uint64_t hash) {
     const auto found = index.find(hash);
     return found == index.end() ? std::span<const std::size_t>() : std::span(found->second);
   }
@@ -185,7 +190,8 @@ class Search {
         // A sum of two symbols is simpler than one of expressions.
         const int symbols = static_cast<int>(x.is_symbol) + static_cast<int>(y.is_symbol);
         if (j > i && symbols > best_symbols && is_sum(column, *x.column, *y.column) &&
-            is_independent(*x.column, *y.column) && has_pairs(*x.column, *y.column, pairs_wanted_)) {
+            is_independent(*x.column, *y.column) &&
+            has_pairs(*x.column, *y.column, pairs_wanted_)) {
           best_x = &x;
           best_y = &y;
           best_symbols = symbols;
@@ -203,7 +209,8 @@ class Search {
   std::size_t pairs_wanted_;
 };
 
-/// Indices from the column with the smallest total on: a sum, a multiple or an offset comes after what it is made of.
+/// Indices from the column with the smallest total on: a sum, a multiple or an offset comes after
+/// what it is made of.
 std::vector<std::size_t> by_total(std::span<const SizeColumn> columns) {
   std::vector<Int128> totals(columns.size(), 0);
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -213,7 +220,8 @@ std::vector<std::size_t> by_total(std::span<const SizeColumn> columns) {
   }
   std::vector<std::size_t> order(columns.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return totals[a] < totals[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return totals[a] < totals[b]; });
   return order;
 }
 
@@ -224,13 +232,15 @@ std::vector<SizeExpr> name_columns(std::span<const SizeColumn> columns, const Si
   std::vector<SizeExpr> exprs(columns.size());
   std::vector<bool> is_symbol(columns.size(), false);
   Search search(columns.size(), columns.size() <= kMaxSumColumns);
-  if (batch != nullptr && std::any_of(batch->begin(), batch->end(), [](std::int64_t size) { return size > 0; })) {
+  if (batch != nullptr &&
+      std::any_of(batch->begin(), batch->end(), [](std::int64_t size) { return size > 0; })) {
     search.add(*batch, SizeExpr::symbol(0), true);
   }
   for (const std::size_t index : by_total(columns)) {
     std::optional<SizeExpr> expr = search.find(columns[index]);
     is_symbol[index] = !expr;
-    exprs[index] = expr ? std::move(*expr) : SizeExpr::symbol(static_cast<std::uint32_t>(index) + 1);
+    exprs[index] =
+        expr ? std::move(*expr) : SizeExpr::symbol(static_cast<std::uint32_t>(index) + 1);
     search.add(columns[index], exprs[index], is_symbol[index]);
   }
   std::vector<std::uint32_t> numbers(columns.size() + 1, 0);

@@ -1,9 +1,9 @@
 #include "graphtune/text_table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string_view>
+
+#include <fmt/format.h>
 
 #include "graphtune/error.h"
 #include "graphtune/text_width.h"
@@ -29,11 +29,16 @@ struct Layout {
   std::vector<Cell> cells;
   std::vector<std::size_t> widths;
 
-  [[nodiscard]] std::size_t row_count() const noexcept { return column_count == 0 ? 0 : cells.size() / column_count; }
-  [[nodiscard]] const Cell& at(std::size_t row, std::size_t column) const { return cells[row * column_count + column]; }
+  [[nodiscard]] std::size_t row_count() const noexcept {
+    return column_count == 0 ? 0 : cells.size() / column_count;
+  }
+  [[nodiscard]] const Cell& at(std::size_t row, std::size_t column) const {
+    return cells[row * column_count + column];
+  }
 };
 
-Layout lay_out(std::span<const std::string> header, std::span<const std::vector<std::string>> rows) {
+Layout lay_out(std::span<const std::string> header,
+               std::span<const std::vector<std::string>> rows) {
   // A heading is followed by at least this much room, so that it stands clear of the next one.
   constexpr std::size_t kHeadPadding = 2;
   Layout layout{header.size(), {}, std::vector<std::size_t>(header.size())};
@@ -44,7 +49,8 @@ Layout lay_out(std::span<const std::string> header, std::span<const std::vector<
   }
   for (const std::vector<std::string>& row : rows) {
     if (row.size() > header.size()) {
-      throw ValueError(fmt::format("a table of {} columns can't hold a row of {} cells", header.size(), row.size()));
+      throw ValueError(fmt::format("a table of {} columns can't hold a row of {} cells",
+                                   header.size(), row.size()));
     }
     for (std::size_t column = 0; column < header.size(); ++column) {
       layout.cells.push_back(column < row.size() ? make_cell(row[column]) : Cell{});
@@ -84,8 +90,8 @@ std::string format_simple(const Layout& layout) {
   return out;
 }
 
-void append_rule(std::string& out, const Layout& layout, std::string_view left, std::string_view line,
-                 std::string_view cross, std::string_view right) {
+void append_rule(std::string& out, const Layout& layout, std::string_view left,
+                 std::string_view line, std::string_view cross, std::string_view right) {
   out += left;
   for (std::size_t column = 0; column < layout.column_count; ++column) {
     if (column > 0) {
@@ -119,8 +125,8 @@ std::string format_grid(const Layout& layout) {
 
 }  // namespace
 
-std::string format_table(std::span<const std::string> header, std::span<const std::vector<std::string>> rows,
-                         TableStyle style) {
+std::string format_table(std::span<const std::string> header,
+                         std::span<const std::vector<std::string>> rows, TableStyle style) {
   const Layout layout = lay_out(header, rows);
   return style == TableStyle::Simple ? format_simple(layout) : format_grid(layout);
 }

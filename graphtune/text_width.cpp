@@ -1,11 +1,11 @@
 #include "graphtune/text_width.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include "graphtune/utf8.h"
 
@@ -17,9 +17,9 @@ struct CodeRange {
   char32_t last;
 };
 
-// Both tables are Unicode 14's, written by a script over Python's unicodedata: East_Asian_Width W or F; categories Mn and
-// Me, zero-width joiners and spaces, and the vowels and finals of Hangul syllables. Gaps of unassigned code points are
-// closed.
+// Both tables are Unicode 14's, written by a script over Python's unicodedata: East_Asian_Width W
+// or F; categories Mn and Me, zero-width joiners and spaces, and the vowels and finals of Hangul
+// syllables. Gaps of unassigned code points are closed.
 constexpr CodeRange kWide[] = {
     // clang-format off
     {0x1100, 0x115F}, {0x231A, 0x231B}, {0x2329, 0x232A}, {0x23E9, 0x23EC}, {0x23F0, 0x23F0},
@@ -110,8 +110,9 @@ constexpr CodeRange kZeroWidth[] = {
 
 template <std::size_t N>
 bool contains(const CodeRange (&ranges)[N], char32_t code) noexcept {
-  const CodeRange* found = std::upper_bound(std::begin(ranges), std::end(ranges), code,
-                                            [](char32_t c, const CodeRange& range) { return c < range.first; });
+  const CodeRange* found =
+      std::upper_bound(std::begin(ranges), std::end(ranges), code,
+                       [](char32_t c, const CodeRange& range) { return c < range.first; });
   return found != std::begin(ranges) && code <= std::prev(found)->last;
 }
 

@@ -24,12 +24,15 @@ ShapeLearner learn(const Observations& observations) {
   return learner;
 }
 
-/// Class, range, multiplier and symbols of every axis on one line: "batch 1..4 2*b | static 8 | dynamic 3..9 s0".
+/// Class, range, multiplier and symbols of every axis on one line: "batch 1..4 2*b | static 8 |
+/// dynamic 3..9 s0".
 std::string summary(const ShapeLearner& learner) {
   std::string out;
   for (const AxisFacts& axis : learner.axes()) {
     out += out.empty() ? "" : " | ";
-    out += axis.axis_class == AxisClass::Static ? "static" : axis.axis_class == AxisClass::Batch ? "batch" : "dynamic";
+    out += axis.axis_class == AxisClass::Static  ? "static"
+           : axis.axis_class == AxisClass::Batch ? "batch"
+                                                 : "dynamic";
     if (axis.axis_class != AxisClass::Static) {
       out += " " + std::to_string(axis.min) + ".." + std::to_string(axis.max);
     }
@@ -73,21 +76,25 @@ TEST(ShapeLearner, TwoSizesAtOneBatchSizeAreDynamic) {
 }
 
 TEST(ShapeLearner, ShortLastBatchLeavesTheBatchAxis) {
-  expect_in_all_orders({{1, {1, 5}}, {2, {2, 5}}, {4, {4, 5}}, {4, {3, 5}}}, "batch 1..4 b | static 5");
+  expect_in_all_orders({{1, {1, 5}}, {2, {2, 5}}, {4, {4, 5}}, {4, {3, 5}}},
+                       "batch 1..4 b | static 5");
   expect_in_all_orders({{2, {2, 6}}, {4, {4, 12}}, {4, {3, 9}}}, "batch 2..4 b | batch 6..12 3*b?");
   // A data set of 10 samples at batch sizes 2, 4, 8 and 16.
-  expect_in_all_orders({{2, {2, 7}}, {4, {4, 7}}, {4, {2, 7}}, {8, {8, 7}}, {8, {2, 9}}, {16, {10, 9}}},
-                       "batch 2..10 b | dynamic 7..9 s0");
+  expect_in_all_orders(
+      {{2, {2, 7}}, {4, {4, 7}}, {4, {2, 7}}, {8, {8, 7}}, {8, {2, 9}}, {16, {10, 9}}},
+      "batch 2..10 b | dynamic 7..9 s0");
 }
 
 TEST(ShapeLearner, ShortBatchNeedsAllBatchAxes) {
   // Axis 0 has the four rows that were stated: axis 1, with three, is no batch axis.
-  expect_in_all_orders({{1, {1, 1}}, {2, {2, 2}}, {4, {4, 4}}, {4, {4, 3}}}, "batch 1..4 b | dynamic 1..4 s0");
+  expect_in_all_orders({{1, {1, 1}}, {2, {2, 2}}, {4, {4, 4}}, {4, {4, 3}}},
+                       "batch 1..4 b | dynamic 1..4 s0");
   // Neither has four rows: the larger batch counts.
   expect_in_all_orders({{1, {1, 1}}, {2, {2, 2}}, {4, {3, 2}}}, "batch 1..3 b | dynamic 1..2 s0");
   // An axis that met the stated batch size once by chance does not outdo the real one.
-  expect_in_all_orders({{1, {1, 1}}, {2, {2, 2}}, {2, {2, 1}}, {4, {4, 2}}, {4, {3, 4}}, {8, {8, 5}}},
-                       "batch 1..8 b | dynamic 1..5 s0");
+  expect_in_all_orders(
+      {{1, {1, 1}}, {2, {2, 2}}, {2, {2, 1}}, {4, {4, 2}}, {4, {3, 4}}, {8, {8, 5}}},
+      "batch 1..8 b | dynamic 1..5 s0");
 }
 
 TEST(ShapeLearner, StatedBatchSizesThatAreSeldomMetMakeNoBatchAxis) {
@@ -95,7 +102,8 @@ TEST(ShapeLearner, StatedBatchSizesThatAreSeldomMetMakeNoBatchAxis) {
 }
 
 TEST(ShapeLearner, CertainBatchSizesAreNeverShort) {
-  expect_in_all_orders({{1, {1}}, {2, {2}}, {4, {4}}, {4, {3}, BatchLabel::Certain}}, "dynamic 1..4 s0");
+  expect_in_all_orders({{1, {1}}, {2, {2}}, {4, {4}}, {4, {3}, BatchLabel::Certain}},
+                       "dynamic 1..4 s0");
 }
 
 TEST(ShapeLearner, EmptySizesAreLegal) {
@@ -108,10 +116,12 @@ TEST(ShapeLearner, ProportionAtTwoBatchSizesIsAmbiguous) {
   const ShapeLearner learner = learn({{1, {1, 10}}, {2, {2, 20}}});
   EXPECT_EQ(learner.axes()[1].multiplier, 10);
   EXPECT_EQ(learner.explain(0).settle, "");
-  EXPECT_THAT(learner.explain(1).settle, HasSubstr("a sample with batch size 2 and 10 on this axis"));
+  EXPECT_THAT(learner.explain(1).settle,
+              HasSubstr("a sample with batch size 2 and 10 on this axis"));
   EXPECT_EQ(learner.explain(1).decided_by, (Observations{{1, {10}}, {2, {20}}}));
   // The sample asked for settles it, either way.
-  expect_in_all_orders({{1, {1, 10}}, {2, {2, 20}}, {2, {2, 10}}}, "batch 1..2 b | dynamic 10..20 s0");
+  expect_in_all_orders({{1, {1, 10}}, {2, {2, 20}}, {2, {2, 10}}},
+                       "batch 1..2 b | dynamic 10..20 s0");
 }
 
 TEST(ShapeLearner, SecondBatchAxisOfATensorIsAmbiguous) {
@@ -152,8 +162,9 @@ TEST(ShapeLearner, BatchRangeIsWhatTheBatchesReallyHad) {
 }
 
 TEST(ShapeLearner, EqualAxesShareASymbolAndOthersDoNot) {
-  expect_in_all_orders({{1, {1, 10, 1, 10, 7}}, {2, {2, 15, 2, 15, 9}}, {4, {4, 20, 4, 20, 8}}},
-                       "batch 1..4 b | dynamic 10..20 s0 | batch 1..4 b? | dynamic 10..20 s0 | dynamic 7..9 s1");
+  expect_in_all_orders(
+      {{1, {1, 10, 1, 10, 7}}, {2, {2, 15, 2, 15, 9}}, {4, {4, 20, 4, 20, 8}}},
+      "batch 1..4 b | dynamic 10..20 s0 | batch 1..4 b? | dynamic 10..20 s0 | dynamic 7..9 s1");
   const ShapeLearner learner = learn({{1, {1, 10, 7}}, {2, {2, 15, 9}}});
   EXPECT_EQ(learner.symbols(), (std::vector<SymbolRange>{{1, 2}, {10, 15}, {7, 9}}));
 }
@@ -163,7 +174,8 @@ TEST(ShapeLearner, SumIsFoundWhenTheSamplesProveIt) {
   expect_in_all_orders({{0, {12, 5, 7}}, {0, {15, 6, 9}}, {0, {11, 8, 3}}},
                        "dynamic 11..15 s0+s1 | dynamic 5..8 s0 | dynamic 3..9 s1");
   // Two observations, or three on a line, prove nothing.
-  expect_in_all_orders({{0, {12, 5, 7}}, {0, {15, 6, 9}}}, "dynamic 12..15 s0 | dynamic 5..6 s1 | dynamic 7..9 s2");
+  expect_in_all_orders({{0, {12, 5, 7}}, {0, {15, 6, 9}}},
+                       "dynamic 12..15 s0 | dynamic 5..6 s1 | dynamic 7..9 s2");
   expect_in_all_orders({{0, {5, 7, 12}}, {0, {5, 9, 14}}, {0, {5, 3, 8}}},
                        "static 5 | dynamic 3..9 s0 | dynamic 8..14 s0+5");
   // One observation against it is enough.
@@ -258,18 +270,22 @@ TEST(ShapeLearner, ReasonsAreGiven) {
   EXPECT_EQ(learner.explain(2).reason,
             "size 5 at batch size 1 and 5 at 2 are not one whole multiple of the batch size");
   EXPECT_EQ(learner.explain(2).decided_by, (Observations{{1, {5}}, {2, {5}}}));
-  EXPECT_EQ(learn({{2, {5}}, {2, {9}}, {4, {7}}}).explain(0).reason, "sizes 5 and 9 were both seen at batch size 2");
-  EXPECT_EQ(learn({{0, {5}}, {0, {9}}}).explain(0).reason, "sizes 5 and 9 were seen, and no sample has a batch size");
+  EXPECT_EQ(learn({{2, {5}}, {2, {9}}, {4, {7}}}).explain(0).reason,
+            "sizes 5 and 9 were both seen at batch size 2");
+  EXPECT_EQ(learn({{0, {5}}, {0, {9}}}).explain(0).reason,
+            "sizes 5 and 9 were seen, and no sample has a batch size");
   EXPECT_EQ(learn({{0, {5}}, {3, {9}}}).explain(0).reason,
             "size 9 at batch size 3 and 5 in a sample without a batch size");
-  EXPECT_EQ(learn({{0, {5}}}).explain(0).reason, "size 5 in all samples, none of which has a batch size");
+  EXPECT_EQ(learn({{0, {5}}}).explain(0).reason,
+            "size 5 in all samples, none of which has a batch size");
   EXPECT_EQ(ShapeLearner(1).explain(0).reason, "no sample was seen yet");
 }
 
 // Random sets of observations: batch axes, short batches, lengths that are shared, summed, or free.
 Observations random_observations(std::mt19937& random) {
   const auto pick = [&](int low, int high) {
-    return static_cast<std::int64_t>(low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)));
+    return static_cast<std::int64_t>(
+        low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)));
   };
   const std::int64_t axis_count = pick(1, 6);
   std::vector<std::int64_t> kinds;
@@ -285,9 +301,11 @@ Observations random_observations(std::mt19937& random) {
     const std::int64_t length = pick(1, 6);
     const std::int64_t other = pick(1, 6);
     observation.batch_size = pick(0, 6) == 0 ? 0 : batch;
-    observation.label = observation.batch_size > 0 && pick(0, 9) == 0 ? BatchLabel::Certain : BatchLabel::Stated;
+    observation.label =
+        observation.batch_size > 0 && pick(0, 9) == 0 ? BatchLabel::Certain : BatchLabel::Stated;
     for (const std::int64_t kind : kinds) {
-      const std::int64_t sizes[] = {rows, 3 * rows, length, other, length + other, 2 * length, 7, pick(0, 4)};
+      const std::int64_t sizes[] = {rows,           3 * rows,   length, other,
+                                    length + other, 2 * length, 7,      pick(0, 4)};
       observation.sizes.push_back(sizes[kind]);
     }
     observations.push_back(std::move(observation));
@@ -325,7 +343,8 @@ TEST(ShapeLearnerProperty, EveryOrderAndEveryMergeGivesOneResult) {
   std::mt19937 random(20240607);
   for (int round = 0; round < 2000; ++round) {
     Observations observations = random_observations(random);
-    const std::vector<std::uint32_t> offsets = random_tensors(random, observations.front().sizes.size());
+    const std::vector<std::uint32_t> offsets =
+        random_tensors(random, observations.front().sizes.size());
     ShapeLearner expected(offsets);
     for (const Observation& observation : observations) {
       expected.observe(observation);
@@ -357,7 +376,8 @@ TEST(ShapeLearnerProperty, ExpressionsHoldInAllObservations) {
     const Observations observations = random_observations(random);
     const ShapeLearner learner = learn(observations);
     for (const Observation& observation : observations) {
-      // Each symbol has the value of an axis that is this symbol (or, for the batch size, a multiple of it).
+      // Each symbol has the value of an axis that is this symbol (or, for the batch size, a
+      // multiple of it).
       std::vector<std::int64_t> values(learner.symbols().size(), -1);
       for (std::size_t axis = 0; axis < learner.axis_count(); ++axis) {
         const SizeExpr& size = learner.axes()[axis].size;

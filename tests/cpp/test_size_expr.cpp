@@ -10,16 +10,34 @@ namespace graphtune {
 namespace {
 
 TEST(SizeExpr, TextAndBack) {
-  for (const char* text : {"0", "8", "-3", "b", "2*b", "s0", "s0+s1", "b+2*s3+7", "s0-1", "-s0+5", "-2*b-s1-4",
-                           "9223372036854775807*b", "s4294967294"}) {
+  for (const char* text : {"0", "8", "-3", "b", "2*b", "s0", "s0+s1", "b+2*s3+7", "s0-1", "-s0+5",
+                           "-2*b-s1-4", "9223372036854775807*b", "s4294967294"}) {
     EXPECT_EQ(SizeExpr::parse(text).to_string(), text);
   }
   EXPECT_EQ(SizeExpr::parse("7+s1+s0").to_string(), "s0+s1+7");
 }
 
 TEST(SizeExpr, OtherTextsAreRefused) {
-  for (const char* text : {"", "+", "b+", "+b", "s", "sx", "b b", "2b", "2*", "2*3", "0*b", "b+b", "1+2", "b*2",
-                           "99999999999999999999", "s4294967295", "s99999999999", "B", "b-", "--b"}) {
+  for (const char* text : {"",
+                           "+",
+                           "b+",
+                           "+b",
+                           "s",
+                           "sx",
+                           "b b",
+                           "2b",
+                           "2*",
+                           "2*3",
+                           "0*b",
+                           "b+b",
+                           "1+2",
+                           "b*2",
+                           "99999999999999999999",
+                           "s4294967295",
+                           "s99999999999",
+                           "B",
+                           "b-",
+                           "--b"}) {
     EXPECT_THROW((void)SizeExpr::parse(text), ValueError) << text;
   }
 }
@@ -28,7 +46,8 @@ TEST(SizeExpr, Evaluates) {
   const std::vector<std::int64_t> values{4, 10, 3};
   EXPECT_EQ(SizeExpr::parse("8").evaluate(values), 8);
   EXPECT_EQ(SizeExpr::parse("2*b+s0+s1+1").evaluate(values), 22);
-  EXPECT_EQ(SizeExpr::parse("9223372036854775807*b").evaluate(values), -4);  // wraps, without undefined behaviour
+  EXPECT_EQ(SizeExpr::parse("9223372036854775807*b").evaluate(values),
+            -4);  // wraps, without undefined behaviour
 }
 
 TEST(SizeExpr, AddsAndMultiplies) {

@@ -17,7 +17,8 @@ std::string table(const std::vector<std::string>& header, const Rows& rows, Tabl
 }
 
 TEST(TextTable, SimpleUnderlinesTheHead) {
-  EXPECT_EQ(table({"Locator", "Name"}, {{"[0]", "args_0"}, {"['a long key']", "kwargs_a"}}, TableStyle::Simple),
+  EXPECT_EQ(table({"Locator", "Name"}, {{"[0]", "args_0"}, {"['a long key']", "kwargs_a"}},
+                  TableStyle::Simple),
             "Locator         Name\n"
             "--------------  --------\n"
             "[0]             args_0\n"
