@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graphtune/dtype.h"
+#include "graphtune/export.h"
+#include "graphtune/tensor.h"
+
+namespace graphtune {
+
+/// What a build says of its engine in `engine.json`, beside the engine's own files. An engine runs
+/// native code that takes its inputs on trust, so what reaches it is held against this first.
+struct GRAPHTUNE_API EngineFile {
+  static constexpr std::string_view kName = "engine.json";
+  static constexpr int kUnknownRank = -1;
+
+  struct Input {
+    std::size_t index =
+        0;  ///< which of the call's tensors (canonical order); unused ones may be left out
+    DType dtype = DType::Float32;
+    int rank = kUnknownRank;
+  };
+  struct Output {
+    DType dtype = DType::Float32;
+    int rank = kUnknownRank;
+  };
+
+  std::string backend;
+  std::filesystem::path folder;
+  std::string file;  ///< name of the engine's main file, in `folder`
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::map<std::string, std::string> versions;  ///< of the libraries that built it
+  std::size_t input_count = 0;                  ///< a call has at least so many tensors
+
+  [[nodiscard]] std::filesystem::path path() const { return folder / file; }
+
+  /// Count, dtype, rank and contiguity of the inputs that the engine takes, all on the device of
+  /// kind `device`. Throws EngineError.
+  void check_inputs(std::span<const Tensor> tensors, DeviceType device) const;
+  /// Throws EngineError when output `index` is not what the build promised.
+  void check_output(std::size_t index, DType dtype, std::size_t rank) const;
+  void check_output_count(std::size_t count) const;
+};
+
+/// Reads and checks `folder`/engine.json, and that the file it names is there. Throws BundleError
+/// that says which field is wrong and how, also when the engine is of another backend than
+/// `backend`.
+[[nodiscard]] GRAPHTUNE_API EngineFile read_engine_file(const std::filesystem::path& folder,
+                                                        std::string_view backend);
+
+/// The text alone (fuzzed); looks at no file. Throws BundleError.
+[[nodiscard]] GRAPHTUNE_API EngineFile parse_engine_file(std::string_view text);
+
+}  // namespace graphtune

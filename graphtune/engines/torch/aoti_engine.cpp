@@ -1,0 +1,182 @@
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+#include <torch/headeronly/version.h>
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "graphtune/engines/concurrency_limit.h"
+#include "graphtune/engines/engine.h"
+#include "graphtune/engines/engine_file.h"
+#include "graphtune/engines/torch/tensor_bridge.h"
+#include "graphtune/engines/torch/thread_count.h"
+#include "graphtune/error.h"
+
+namespace graphtune {
+namespace {
+
+constexpr std::string_view kName = "aoti";
+
+std::string first_line(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) {
+    return "no reason given";
+  }
+  const std::size_t end = text.find_first_of("\r\n", begin);
+  return std::string(text.substr(begin, end == std::string_view::npos ? end : end - begin));
+}
+
+// Must be called in a catch block. torch's own exceptions carry a stack trace, which is left out.
+std::string current_reason() {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    return first_line(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return first_line(error.what());
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
+// A runner is a model instance: a few kilobytes, as the weights are shared. They are made once, so there are enough of
+// them for more callers than can run at a time.
+std::size_t runner_count() {
+  const std::size_t cores = std::thread::hardware_concurrency();
+  return std::clamp<std::size_t>(2 * cores, 8, 64);
+}
+
+class AotiEngine final : public Engine {
+ public:
+  AotiEngine(EngineFile file, DeviceType device, const EngineOptions& options)
+      : file_(std::move(file)),
+        device_(device),
+        threads_(options.threads),
+        limit_(runner_count()),
+        loader_(file_.path().string(), "model", /*run_single_threaded=*/false, limit_.count()) {}
+
+  [[nodiscard]] std::string_view backend() const noexcept override { return kName; }
+
+  void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) override {
+    outputs.clear();
+    file_.check_inputs(inputs, device_);
+    try {
+      run_checked(inputs, outputs);
+    } catch (const Error&) {
+      outputs.clear();
+      throw;
+    } catch (...) {
+      outputs.clear();
+      throw EngineError(fmt::format("engine '{}': {}", kName, current_reason()));
+    }
+  }
+
+ private:
+  void run_checked(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
+    const c10::InferenceMode inference_mode;
+    std::vector<at::Tensor> taken;
+    taken.reserve(file_.inputs.size());
+    for (const EngineFile::Input& input : file_.inputs) {
+      taken.push_back(borrow_as_torch(inputs[input.index]));
+    }
+
+    std::vector<at::Tensor> results;
+    {
+      // torch's own queue for a free runner can sleep for ever after a run that failed: never more callers than runners.
+      const ConcurrencyLimit::Slot slot(limit_);
+      const ThreadCount thread_count(threads_);
+      results = loader_.boxed_run(std::move(taken));
+    }
+
+    file_.check_output_count(results.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const at::Tensor& result = results[i];
+      if (!result.defined() || result.layout() != at::kStrided) {
+        throw EngineError(fmt::format("engine '{}': output {} is no dense tensor", kName, i));
+      }
+      file_.check_output(i, static_cast<DType>(result.scalar_type()), static_cast<std::size_t>(result.dim()));
+    }
+    outputs.reserve(results.size());
+    std::vector<std::size_t> sharers(results.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      sharers[i] = count_sharers(results, i);
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      outputs.push_back(take_from_torch(std::move(results[i]), sharers[i]));
+    }
+  }
+
+  EngineFile file_;
+  DeviceType device_;
+  int threads_;
+  ConcurrencyLimit limit_;
+  torch::inductor::AOTIModelPackageLoader loader_;
+};
+
+// Instruction sets in the order in which each includes those before it.
+int isa_level(std::string_view isa) {
+  if (isa == "AVX2") return 1;
+  if (isa == "AVX512") return 2;
+  return 0;
+}
+
+// A package holds machine code: on a processor that lacks its instructions the process would die of SIGILL.
+DeviceType check_machine(const EngineFile& file) {
+  auto metadata =
+      torch::inductor::AOTIModelPackageLoader::load_metadata_from_package(file.path().string(), "model");
+  const std::string& machine = metadata["AOTI_MACHINE"];
+#if defined(__x86_64__)
+  constexpr std::string_view kMachine = "x86_64";
+  const int here = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")
+                       ? 2
+                       : (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 1 : 0);
+  const std::string& isa = metadata["AOTI_CPU_ISA"];
+  if (isa_level(isa) > here) {
+    throw EngineError(fmt::format("engine '{}': {} was built for {}, which this processor does not have; tune again on "
+                                  "this machine",
+                                  kName, file.path().string(), isa));
+  }
+#elif defined(__aarch64__)
+  constexpr std::string_view kMachine = "aarch64";
+#else
+  constexpr std::string_view kMachine = "";
+#endif
+  if (!machine.empty() && !kMachine.empty() && machine != kMachine) {
+    throw EngineError(fmt::format("engine '{}': {} was built for {}, this machine is {}", kName, file.path().string(),
+                                  machine, kMachine));
+  }
+  const std::string& device = metadata["AOTI_DEVICE_KEY"];
+  return device.empty() ? DeviceType::Cpu : device_type_from_string(device);
+}
+
+class AotiBackend final : public Backend {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override { return kName; }
+  [[nodiscard]] std::string version() const override { return fmt::format("torch {}", TORCH_VERSION); }
+
+  [[nodiscard]] std::shared_ptr<Engine> load(const std::filesystem::path& folder,
+                                             const EngineOptions& options) override {
+    EngineFile file = read_engine_file(folder, kName);
+    const std::string path = file.path().string();
+    try {
+      const DeviceType device = check_machine(file);
+      return std::make_shared<AotiEngine>(std::move(file), device, options);
+    } catch (const Error&) {
+      throw;
+    } catch (...) {
+      throw EngineError(fmt::format("engine '{}': can't load {}: {}", kName, path, current_reason()));
+    }
+  }
+};
+
+}  // namespace
+}  // namespace graphtune
+
+GRAPHTUNE_ENGINE_MODULE(graphtune::AotiBackend)

@@ -1,0 +1,39 @@
+#include "graphtune/engines/torch/thread_count.h"
+
+#include <ATen/Parallel.h>
+
+// Both come with torch's libraries, if it was built with OpenMP and MKL; there are no headers of them here.
+extern "C" {
+__attribute__((weak)) void omp_set_num_threads(int threads);
+__attribute__((weak)) int mkl_set_num_threads_local(int threads);
+}
+
+namespace graphtune {
+
+ThreadCount::ThreadCount(int threads) noexcept : active_(threads > 0) {
+  if (!active_) {
+    return;
+  }
+  // Also makes torch apply its process-wide count to this thread now, not later over ours.
+  openmp_before_ = at::get_num_threads();
+  if (omp_set_num_threads != nullptr) {
+    omp_set_num_threads(threads);
+  }
+  if (mkl_set_num_threads_local != nullptr) {
+    mkl_before_ = mkl_set_num_threads_local(threads);
+  }
+}
+
+ThreadCount::~ThreadCount() {
+  if (!active_) {
+    return;
+  }
+  if (omp_set_num_threads != nullptr) {
+    omp_set_num_threads(openmp_before_);
+  }
+  if (mkl_set_num_threads_local != nullptr) {
+    mkl_set_num_threads_local(mkl_before_);
+  }
+}
+
+}  // namespace graphtune
