@@ -47,6 +47,8 @@ __all__ = [
     "FixedAxis",
     "FlatModule",
     "export_flat",
+    "holds_at",
+    "make_example",
     "resize_example",
 ]
 
@@ -123,10 +125,11 @@ class ExportedGraph:
 
     def holds_at(self, sizes: Mapping[str, int]) -> bool:
         """Whether the exported program is right for these sizes of the symbols."""
-        return _holds_at(sizes, self.ranges, self.conditions)
+        return holds_at(sizes, self.ranges, self.conditions)
 
 
-def _holds_at(sizes: Mapping[str, int], ranges: Ranges, conditions: Sequence[str]) -> bool:
+def holds_at(sizes: Mapping[str, int], ranges: Ranges, conditions: Sequence[str]) -> bool:
+    """Whether these sizes are inside the ranges and fit the conditions."""
     inside = all(low <= sizes[name] <= high for name, (low, high) in ranges.items())
     return inside and all(bool(evaluate(condition, sizes)) for condition in conditions)
 
@@ -410,7 +413,7 @@ def export_flat(
             raise ExportError("the result holds no tensor")
         sizes = {**lowest, **_sizes_of(inputs, shapes)}
         # Where forward writes to its state, a second run has other values by right; the reason says so.
-        if _holds_at(sizes, narrowed, conditions) and not (random_ops or watch.mutated_state):
+        if holds_at(sizes, narrowed, conditions) and not (random_ops or watch.mutated_state):
             _compare_with_eager(program, what, inputs, outputs)
 
     results = user_outputs(program)

@@ -1,0 +1,219 @@
+"""The builders: each takes a job (BuildJob as a dict), writes its artefacts into job["output"] and gives engine.json.
+
+engine.json, which an engine reads when it is loaded:
+  format    1
+  backend   "aoti" or "openvino"
+  file      the artefact's main file, relative to the folder
+  files     all its files
+  inputs    in the engine's own order: {"index": place among the graph's flat tensors, "name": the engine's name for
+            it, "dtype": as the graph has it, "shape": sizes and expressions over the symbols}; an engine may need
+            fewer inputs than the graph has
+  outputs   in the graph's order: {"result": place among the engine's results, "dtype": as the graph has it,
+            "engine_dtype": as the engine gives it, "rank"}; two outputs may share one result
+  ranges    symbol -> [low, high], what it was built for
+  options   for the engine's runtime
+  versions  of what built it
+  built_for {"machine", "cpu_capability", "device"}: what the artefact's code needs
+"""
+
+from __future__ import annotations
+
+import itertools
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .export_readback import user_inputs, user_outputs
+from .exporting import holds_at, resize_example
+from .size_expressions import evaluate, ranges_of
+
+__all__ = ["build_aoti", "build_openvino", "check_at_range_ends", "range_ends"]
+
+Job = Mapping[str, Any]
+Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
+
+
+def _dtype(value: torch.Tensor) -> str:
+    return str(value.dtype).removeprefix("torch.")
+
+
+def _facts(job: Job, program: torch.export.ExportedProgram, file: str, files: list[str]) -> dict[str, Any]:
+    inputs = user_inputs(program)
+    names = program.graph_signature.user_inputs
+    return {
+        "format": 1,
+        "backend": job["backend"],
+        "file": file,
+        "files": files,
+        "inputs": [
+            {"index": i, "name": names[i], "dtype": _dtype(value), "shape": job["shapes"][i]}
+            for i, value in enumerate(inputs)
+        ],
+        "outputs": [
+            {"result": i, "dtype": _dtype(value), "engine_dtype": _dtype(value), "rank": value.dim()}
+            for i, value in enumerate(user_outputs(program))
+        ],
+        "ranges": {name: list(span) for name, span in job["ranges"].items()},
+        "options": {},
+        "versions": {"torch": torch.__version__},
+        "built_for": {
+            "machine": platform.machine(),
+            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+            "device": "cpu",
+        },
+    }
+
+
+# --- the ends of the ranges ---------------------------------------------------------------------------------------
+
+
+def range_ends(job: Job, most: int = 16) -> Iterator[dict[str, int]]:
+    """The lowest and highest sizes, and the mixed corners, as far as the program holds there."""
+    ranges = {name: (span[0], span[1]) for name, span in job["ranges"].items()}
+    names = sorted(ranges)
+    lowest = tuple(ranges[n][0] for n in names)
+    highest = tuple(ranges[n][1] for n in names)
+    corners = itertools.chain([lowest, highest], itertools.product(*(ranges[n] for n in names)))
+    for corner in itertools.islice(dict.fromkeys(itertools.islice(corners, 4 * most)), most):
+        sizes = dict(zip(names, corner, strict=True))
+        if holds_at(sizes, ranges, job["conditions"]):
+            yield sizes
+
+
+def check_at_range_ends(job: Job, program: torch.export.ExportedProgram, run: Run) -> None:
+    """Runs an engine where its ranges end. Values are for validation to compare; here it must run, and shapes fit."""
+    examples = program.example_inputs[0] if program.example_inputs else ()
+    reference = program.module()
+    for sizes in range_ends(job):
+        tensors = []
+        for example, shape in zip(examples, job["shapes"], strict=True):
+            tensor = example
+            for axis, size in enumerate(shape):
+                tensor = resize_example(tensor, axis, int(evaluate(size, sizes)))
+            tensors.append(tensor.contiguous())
+        with torch.no_grad():
+            expected = reference(*[tensor.clone() for tensor in tensors])
+            actual = run(tensors)
+        where = ", ".join(f"{name}={size}" for name, size in sizes.items()) or "the fixed sizes"
+        if len(actual) != len(expected):
+            raise RuntimeError(f"the engine gives {len(actual)} outputs instead of {len(expected)}")
+        for index, (want, got) in enumerate(zip(expected, actual, strict=True)):
+            if want.shape != got.shape or want.dtype != got.dtype:
+                raise RuntimeError(
+                    f"output {index} at {where} is {_dtype(got)} {list(got.shape)}, "
+                    f"eager gives {_dtype(want)} {list(want.shape)}"
+                )
+
+
+# --- AOTInductor --------------------------------------------------------------------------------------------------
+
+
+def build_aoti(job: Job) -> dict[str, Any]:
+    """One .pt2 package of native code, with the weights folded in where the compiler can."""
+    import torch._inductor
+
+    program = torch.export.load(job["program"])
+    package = Path(job["output"]) / "model.pt2"
+    package.unlink(missing_ok=True)
+    options = {"freezing": True, **job["options"]}
+    with torch.no_grad():
+        torch._inductor.aoti_compile_and_package(program, package_path=str(package), inductor_configs=options)
+    compiled = torch._inductor.aoti_load_package(str(package))
+    # A fresh copy: compiling may have changed the program in memory.
+    program = torch.export.load(job["program"])
+
+    def run(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        result = compiled(*tensors)
+        return list(result) if isinstance(result, (tuple, list)) else [result]
+
+    check_at_range_ends(job, program, run)
+    engine = _facts(job, program, package.name, [package.name])
+    engine["options"] = job["options"]
+    return engine
+
+
+# --- OpenVINO -----------------------------------------------------------------------------------------------------
+
+
+def _without_repeated_outputs(program: torch.export.ExportedProgram) -> list[int]:
+    """Drops outputs that are another one again, which OpenVINO's converter refuses; gives each output's result."""
+    import torch.utils._pytree as pytree
+
+    same = (torch.ops.aten.clone.default, torch.ops.aten.detach.default, torch.ops.aten.alias.default)
+    output = program.graph.find_nodes(op="output")[0]
+    places: dict[Any, int] = {}
+    specs, results = [], []
+    for node, spec in zip(output.args[0], program.graph_signature.output_specs, strict=True):
+        origin = node
+        while origin.op == "call_function" and origin.target in same:  # the converter sees through these
+            origin = origin.args[0]
+        if origin not in places:
+            places[origin] = len(places)
+            spec.arg = type(spec.arg)(name=origin.name)
+            specs.append(spec)
+        results.append(places[origin])
+    if len(specs) < len(results):
+        output.args = (tuple(places),)
+        program.graph_signature.output_specs[:] = specs
+        signature = program.module_call_graph[0].signature
+        assert signature is not None
+        signature.out_spec = pytree.tree_structure(tuple(range(len(specs))))
+        program.graph_module.recompile()
+    return results
+
+
+def _partial_shape(shape: Sequence[int | str], ranges: Mapping[str, Sequence[int]]) -> Any:
+    import openvino
+
+    spans = {name: (span[0], span[1]) for name, span in ranges.items()}
+    return openvino.PartialShape([openvino.Dimension(*ranges_of(size, spans)) for size in shape])
+
+
+def build_openvino(job: Job) -> dict[str, Any]:
+    """An OpenVINO model (.xml and .bin) in full precision, its input sizes bounded by the ranges."""
+    import openvino
+
+    program = torch.export.load(job["program"])
+    original = torch.export.load(job["program"])
+    results = _without_repeated_outputs(program)
+    model = openvino.convert_model(program)
+
+    # Inputs are found by the exported names: the converter may drop or reorder them.
+    names = {name: index for index, name in enumerate(original.graph_signature.user_inputs)}
+    indices, shapes = [], {}
+    for port in model.inputs:
+        index = next((names[name] for name in port.get_names() if name in names), None)
+        if index is None:
+            raise RuntimeError(f"OpenVINO's input {sorted(port.get_names())} is none of the graph's inputs")
+        indices.append(index)
+        shapes[port] = _partial_shape(job["shapes"][index], job["ranges"])
+    model.reshape(shapes)
+    if len(model.outputs) != len(set(results)):
+        raise RuntimeError(f"OpenVINO made {len(model.outputs)} results of {len(set(results))} outputs")
+
+    folder = Path(job["output"])
+    openvino.save_model(model, str(folder / "model.xml"), compress_to_fp16=False)
+    # Without the hint, a CPU with bfloat16 units computes in bfloat16.
+    options = {"INFERENCE_PRECISION_HINT": "f32", **job["options"]}
+    compiled = openvino.Core().compile_model(str(folder / "model.xml"), "CPU", options)
+    dtypes = [getattr(torch, _dtype(value)) for value in user_outputs(original)]
+
+    def run(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        found = compiled([tensors[index].numpy() for index in indices])
+        return [torch.from_numpy(found[r].copy()).to(d) for r, d in zip(results, dtypes, strict=True)]
+
+    check_at_range_ends(job, original, run)
+    engine = _facts(job, original, "model.xml", ["model.xml", "model.bin"])
+    engine["inputs"] = [
+        {**engine["inputs"][index], "name": port.get_any_name()}
+        for index, port in zip(indices, compiled.inputs, strict=True)
+    ]
+    for output, result in zip(engine["outputs"], results, strict=True):
+        output["result"] = result
+        output["engine_dtype"] = compiled.outputs[result].element_type.get_type_name()
+    engine["options"] = options
+    engine["versions"]["openvino"] = openvino.get_version()
+    return engine

@@ -1,0 +1,86 @@
+"""The statistics of measuring in turns: paired ratios, and which of them tell participants apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+__all__ = ["Ratio", "median_interval", "paired_ratio", "quantile", "separated", "tied_with_best"]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times faster than the reference: the median over the rounds, and its confidence interval.
+
+    The bounds are None where there are too few rounds for that confidence.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    rounds: int
+
+    def to_dict(self) -> dict[str, float | int | None]:
+        return dict(vars(self))
+
+
+def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
+    """A confidence interval of the median from the order of the values alone: outliers cannot widen it.
+
+    The number of values below the true median is binomial(n, 1/2), whatever the distribution.
+    """
+    ordered = sorted(values)
+    count = len(ordered)
+    # Drop as many from each end as the tails of the binomial allow.
+    tail, dropped = 0.0, 0
+    while dropped < count // 2:
+        tail += math.comb(count, dropped) / 2.0**count
+        if 2 * tail > 1 - confidence:
+            break
+        dropped += 1
+    if dropped == 0:
+        return None
+    return ordered[dropped - 1], ordered[count - dropped]
+
+
+def paired_ratio(reference: Sequence[float], candidate: Sequence[float], confidence: float = 0.95) -> Ratio:
+    """Reference time over candidate time, round by round: what slows a whole round down cancels out."""
+    if len(reference) != len(candidate) or not reference:
+        raise ValueError(f"ratios need pairs of rounds, not {len(reference)} and {len(candidate)}")
+    ratios = [ours / theirs for ours, theirs in zip(reference, candidate, strict=True)]
+    interval = median_interval(ratios, confidence)
+    low, high = interval if interval else (None, None)
+    return Ratio(median(ratios), low, high, len(ratios))
+
+
+def separated(ratio: Ratio, tie: float = 0.0) -> bool:
+    """Whether the two are told apart, or so surely within `tie` of each other that it does not matter."""
+    if ratio.low is None or ratio.high is None:
+        return False
+    return ratio.low > 1 or ratio.high < 1 or (ratio.low >= 1 / (1 + tie) and ratio.high <= 1 + tie)
+
+
+def tied_with_best(rounds: Mapping[str, Sequence[float]], confidence: float = 0.95) -> list[str]:
+    """The fastest by its median round, and before it none: those after it are not surely slower."""
+    if not rounds:
+        return []
+    best = min(rounds, key=lambda name: median(rounds[name]))
+    tied = [best]
+    for name in sorted(rounds, key=lambda name: median(rounds[name])):
+        if name == best:
+            continue
+        count = min(len(rounds[best]), len(rounds[name]))
+        ratio = paired_ratio(rounds[name][-count:], rounds[best][-count:], confidence)
+        if ratio.low is None or ratio.low <= 1:
+            tied.append(name)
+    return tied
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that `share` of the values do not exceed (the nearest rank)."""
+    if not values or not 0 < share <= 1:
+        raise ValueError(f"no quantile {share} of {len(values)} values")
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -1,0 +1,270 @@
+"""Workers that die, hang and raise; measuring in turns, with participants whose times are made up."""
+
+import json
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+from graphtune.processes import Worker, WorkerDied, WorkerError, WorkerFailure, WorkerTimeout
+from graphtune.turn_statistics import Ratio, median_interval, paired_ratio, quantile, separated, tied_with_best
+from graphtune.turns import LocalParticipant, WorkerParticipant, take_turns
+
+ECHO = "misbehaving_builders:echo_worker"
+
+
+def is_running(pid):
+    return Path(f"/proc/{pid}").exists() and state_of(pid) != "Z"
+
+
+def state_of(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_commands_and_results():
+    with Worker(ECHO, {"base": 1}) as worker:
+        assert worker.call("hello", x=[1, 2]) == {"command": "hello", "pid": worker.pid, "base": 1, "x": [1, 2]}
+        worker.call("print")  # what it prints is not taken for a reply
+        worker.call("count")
+        assert worker.call("count")["count"] == 2
+        assert worker.pid != os.getpid()
+        pid = worker.pid
+    assert not is_running(pid)
+    with pytest.raises(WorkerFailure, match="closed"):
+        worker.call("hello")
+    worker.close()
+
+
+def test_large_messages():
+    with Worker(ECHO) as worker:
+        assert worker.call("hello", x="y" * 3_000_000)["x"] == "y" * 3_000_000
+
+
+def test_an_error_leaves_the_worker_alive():
+    with Worker(ECHO, name="echo") as worker:
+        with pytest.raises(WorkerError, match="echo: ValueError: no such size: 7") as caught:
+            worker.call("raise")
+        assert caught.value.kind == "ValueError" and "Traceback" in caught.value.details
+        assert worker.call("hello")["command"] == "hello"
+
+
+def test_results_that_are_not_json_are_errors():
+    with Worker("misbehaving_builders:worker_with_sets") as worker, pytest.raises(WorkerError, match="TypeError"):
+        worker.call("hello")
+
+
+def test_a_crash_is_named_with_the_last_words():
+    with Worker(ECHO, name="echo") as worker:
+        with pytest.raises(WorkerDied, match="echo: the worker died of SIGSEGV: last words") as caught:
+            worker.call("crash")
+        assert caught.value.ending == "SIGSEGV" and caught.value.last_lines == ["last words"]
+        assert not worker.alive
+        with pytest.raises(WorkerDied):
+            worker.call("hello")
+
+
+def test_no_reply_in_time():
+    with Worker(ECHO, name="echo") as worker:
+        pid = worker.pid
+        with pytest.raises(WorkerTimeout, match=r"no reply within 0\.2 s"):
+            worker.call("hang", timeout_s=0.2)
+        assert not is_running(pid)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("misbehaving_builders:broken_worker", "FileNotFoundError: model.pt2 is missing"),
+        ("no_such_module:x", "ModuleNotFoundError"),
+    ],
+)
+def test_a_worker_that_does_not_start(function, message):
+    with pytest.raises(WorkerError, match=message):
+        Worker(function)
+
+
+def test_a_paused_worker_does_nothing(tmp_path):
+    file = tmp_path / "ticks"
+    with Worker("misbehaving_builders:ticking_worker", {"file": str(file)}) as worker:
+        worker.pause()
+        deadline = time.monotonic() + 30
+        while state_of(worker.pid) != "T" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        before = file.read_text()
+        time.sleep(0.1)
+        assert file.read_text() == before
+        worker.call("wake")
+        assert not worker.paused and state_of(worker.pid) != "T"
+        worker.pause()
+    assert not is_running(worker.pid)  # closing wakes it first
+
+
+# --- statistics ----------------------------------------------------------------------------------------------------
+
+
+def test_median_interval_covers_the_median_as_often_as_it_says():
+    chooser = random.Random(1)
+    hits = 0
+    for _ in range(1000):
+        low, high = median_interval([chooser.expovariate(1.0) for _ in range(15)])
+        hits += low <= 0.6931 <= high
+    assert hits >= 940
+
+
+def test_median_interval_needs_six_values_and_ignores_outliers():
+    assert median_interval([1.0] * 5) is None
+    assert median_interval([]) is None
+    assert median_interval([3, 1, 2, 4, 6, 5]) == (1, 6)
+    assert median_interval([1, 2, 3, 4, 5, 6, 7, 8, 1e9]) == (2, 8)
+
+
+def test_paired_ratio_cancels_what_hits_both():
+    chooser = random.Random(2)
+    drift = [chooser.uniform(1, 5) for _ in range(12)]
+    ratio = paired_ratio([2.0 * d for d in drift], [1.0 * d for d in drift])
+    assert ratio == Ratio(2.0, 2.0, 2.0, 12)
+    assert paired_ratio([2.0], [1.0]) == Ratio(2.0, None, None, 1)
+    with pytest.raises(ValueError, match="1 and 2"):
+        paired_ratio([1.0], [1.0, 2.0])
+
+
+def test_separated():
+    assert separated(Ratio(1.2, 1.1, 1.3, 9)) and separated(Ratio(0.8, 0.7, 0.9, 9))
+    assert not separated(Ratio(1.1, 0.9, 1.3, 9)) and not separated(Ratio(2.0, None, None, 2))
+    assert separated(Ratio(1.0, 0.995, 1.005, 9), tie=0.01)
+
+
+def test_tied_with_best_and_quantile():
+    rounds = {"slow": [3.0] * 8, "a": [1.0, 1.1] * 4, "b": [1.1, 1.0] * 4}
+    assert sorted(tied_with_best(rounds)) == ["a", "b"]
+    assert tied_with_best({}) == []
+    assert quantile([5, 1, 4, 2, 3], 0.5) == 3 and quantile([1, 2], 1.0) == 2
+
+
+# --- turns ---------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+        self.drift = 1.0
+
+    def __call__(self):
+        return self.now
+
+
+class MadeUp:
+    """Its calls take the times of a rule, on a clock of our own."""
+
+    def __init__(self, name, clock, seconds, log, fails_at=None):
+        self.name, self.clock, self.seconds, self.log, self.fails_at = name, clock, seconds, log, fails_at
+        self.awake = True
+        self.blocks = 0
+
+    def block(self, size_key, n_calls):
+        assert self.awake
+        self.blocks += 1
+        if self.fails_at is not None and self.blocks >= self.fails_at:
+            raise WorkerFailure(f"{self.name} died")
+        self.log.append((self.name, size_key, n_calls, frozenset(p.name for p in self.others if p.awake)))
+        times = [50.0, 20.0] + [self.seconds(size_key) * self.clock.drift for _ in range(n_calls - 2)]
+        self.clock.now += sum(times)
+        return times
+
+    def pause(self):
+        self.awake = False
+
+    def resume(self):
+        self.awake = True
+
+
+def party(clock, log, **rules):
+    participants = {
+        name: MadeUp(name, clock, *rule, log=log) if isinstance(rule, tuple) else MadeUp(name, clock, rule, log)
+        for name, rule in rules.items()
+    }
+    for one in participants.values():
+        one.others = [other for other in participants.values() if other is not one]
+    return participants
+
+
+def test_turns_are_taken_alone_and_warm_up_is_dropped():
+    clock, log = Clock(), []
+    who = party(clock, log, eager=lambda s: 0.010, fast=lambda s: 0.005)
+    result = take_turns(who, ["1x8", "8x8"], "eager", budget_s=1e9, block_s=0.1, clock=clock)
+    assert all(not awake for *_, awake in log)
+    assert all(one.awake for one in who.values())
+    assert result.settled == ["1x8", "8x8"]
+    assert result.median("fast", "1x8") == pytest.approx(0.005)
+    assert result.ratio("fast", "8x8").value == pytest.approx(2.0)
+    assert result.leaders("1x8") == ["fast"]
+    assert len(result.rounds["eager"]["1x8"]) == 6
+    # Blocks of about the same time: twice the calls where they take half as long, and two to warm up.
+    assert {n for name, _, n, _ in log if name == "eager"} == {5, 12}
+    assert {n for name, _, n, _ in log if name == "fast"} == {5, 22}
+    names = [name for name, size, n, _ in log if size == "1x8" and n > 5]
+    assert names[:4] == ["eager", "fast", "fast", "eager"]
+    json.dumps(result.to_dict())
+
+
+def test_drift_hits_all_alike():
+    clock, log = Clock(), []
+    chooser = random.Random(3)
+    who = party(clock, log, eager=lambda s: 0.010, near=lambda s: 0.0095)
+
+    def drift(turn, result):
+        clock.drift = chooser.uniform(1, 4)
+
+    result = take_turns(who, ["a"], "eager", budget_s=1e9, clock=clock, on_round=drift)
+    assert result.settled == ["a"] and result.leaders("a") == ["near"]
+    assert result.ratio("near", "a").low == pytest.approx(0.010 / 0.0095)
+
+
+def test_equals_are_a_tie():
+    clock, log = Clock(), []
+    chooser = random.Random(4)
+    who = party(clock, log, eager=lambda s: chooser.uniform(0.009, 0.011), same=lambda s: chooser.uniform(0.009, 0.011))
+    result = take_turns(who, ["a"], "eager", budget_s=1e9, clock=clock, max_rounds=20, tie=0.0)
+    assert sorted(result.leaders("a")) == ["eager", "same"]
+
+
+def test_the_budget_ends_it_after_one_round_at_least():
+    clock, log = Clock(), []
+    who = party(clock, log, eager=lambda s: 1.0, fast=lambda s: 0.5)
+    result = take_turns(who, ["a", "b"], "eager", budget_s=0.0, clock=clock)
+    assert len(result.rounds["fast"]["b"]) == 1 and result.settled == []
+    assert result.ratio("fast", "b") == Ratio(2.0, None, None, 1)
+    assert result.leaders("a") == ["fast", "eager"]
+
+
+def test_a_candidate_that_dies_is_dropped_with_its_reason():
+    clock, log = Clock(), []
+    who = party(clock, log, eager=lambda s: 1.0, fast=lambda s: 0.5, bad=(lambda s: 0.1,))
+    who["bad"].fails_at = 3
+    result = take_turns(who, ["a"], "eager", budget_s=1e9, clock=clock)
+    assert result.failures == {"bad": "bad died"}
+    assert result.leaders("a") == ["fast"] and "bad" not in result.to_dict()["medians"]
+    who = party(clock, log, eager=(lambda s: 1.0,), fast=lambda s: 0.5)
+    who["eager"].fails_at = 2
+    with pytest.raises(WorkerFailure, match="eager died"):
+        take_turns(who, ["a"], "eager", clock=clock)
+    with pytest.raises(ValueError, match="'x' is not among"):
+        take_turns(who, ["a"], "x")
+
+
+def test_workers_take_turns():
+    with (
+        Worker("misbehaving_builders:timing_worker", {"seconds": 0.002}) as slow,
+        Worker("misbehaving_builders:timing_worker", {"seconds": 0.001}) as fast,
+    ):
+        who = {"slow": WorkerParticipant(slow), "fast": WorkerParticipant(fast)}
+        result = take_turns(who, ["a"], "slow", max_rounds=6, block_s=0.01)
+    assert result.failures == {} and len(result.rounds["fast"]["a"]) == 6
+    assert result.ratio("fast", "a").value == 2.0
+
+
+def test_a_local_participant_makes_as_many_calls_as_it_is_asked_for():
+    made = []
+    times = LocalParticipant(made.append).block("1x8", 4)
+    assert made == ["1x8"] * 4 and len(times) == 4 and min(times) >= 0
