@@ -1,7 +1,7 @@
 """scikit-build-core with the versions of requirements.txt.
 
-A static pyproject.toml would repeat them: once to build against, once to run with. torch and openvino give no stable C++
-interface, so a wheel has to run with what it was built with.
+A static pyproject.toml would repeat them: once to build against, once to run with. torch and openvino give no stable
+C++ interface, so a wheel has to run with what it was built with.
 """
 
 from __future__ import annotations
