@@ -11,7 +11,8 @@ engine.json, which an engine reads when it is loaded:
   outputs   in the graph's order: {"result": place among the engine's results, "dtype": as the graph has it,
             "engine_dtype": as the engine gives it, "rank"}; two outputs may share one result
   ranges    symbol -> [low, high], what it was built for
-  options   for the engine's runtime
+  options   for the engine's runtime: strings, numbers and booleans
+  build_options  what the job asked for
   versions  of what built it
   built_for {"machine", "cpu_capability", "device"}: what the artefact's code needs
 """
@@ -58,6 +59,7 @@ def _facts(job: Job, program: torch.export.ExportedProgram, file: str, files: li
         ],
         "ranges": {name: list(span) for name, span in job["ranges"].items()},
         "options": {},
+        "build_options": job["options"],
         "versions": {"torch": torch.__version__},
         "built_for": {
             "machine": platform.machine(),
@@ -130,9 +132,7 @@ def build_aoti(job: Job) -> dict[str, Any]:
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
     check_at_range_ends(job, program, run)
-    engine = _facts(job, program, package.name, [package.name])
-    engine["options"] = job["options"]
-    return engine
+    return _facts(job, program, package.name, [package.name])
 
 
 # --- OpenVINO -----------------------------------------------------------------------------------------------------
@@ -178,6 +178,10 @@ def build_openvino(job: Job) -> dict[str, Any]:
 
     program = torch.export.load(job["program"])
     original = torch.export.load(job["program"])
+    for what, tensors in (("input", user_inputs(original)), ("output", user_outputs(original))):
+        for place, value in enumerate(tensors):
+            if value.dtype == torch.float64:
+                raise ValueError(f"{what} {place} is float64, which OpenVINO computes as float32 on a CPU")
     results = _without_repeated_outputs(program)
     model = openvino.convert_model(program)
 

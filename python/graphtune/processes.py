@@ -1,7 +1,8 @@
 """Worker processes: commands go in and results come out as lines of JSON; tensors go by files.
 
 A worker runs `function(setup)`, named as "module:function", which gives a handler:
-`handler(command, payload) -> result`. It can be paused with all its threads, so that another may have the machine to itself.
+`handler(command, payload) -> result`. It can be paused with all its threads, so that another may have the machine to
+itself.
 """
 
 from __future__ import annotations

@@ -191,6 +191,15 @@ def test_openvino(exported, tmp_path):
             torch.testing.assert_close(got, want)
 
 
+def test_openvino_refuses_what_it_would_compute_less_exactly(tmp_path):
+    pytest.importorskip("openvino")
+    flat = FlatModule(nn.Identity(), lambda tensors: (tensors, {}), lambda result: [result * 2])
+    x = torch.zeros(2, 3, dtype=torch.float64)
+    graph = export_flat(flat, [x], [["b", 3]], {"b": (1, 4)}, tmp_path / "graph.pt2")
+    result = build(engine_job(graph, "openvino", tmp_path / "out"))
+    assert result.status == "failed" and "input 0 is float64" in result.reason
+
+
 def test_a_program_that_does_not_load_is_a_failed_build(exported, tmp_path):
     _, graph = exported
     bad = tmp_path / "bad.pt2"
