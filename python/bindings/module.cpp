@@ -1,0 +1,23 @@
+#include <nanobind/nanobind.h>
+
+#include "bindings/batch.h"
+#include "bindings/errors.h"
+#include "bindings/graph.h"
+#include "bindings/metadata.h"
+#include "bindings/python_values.h"
+#include "bindings/recording.h"
+#include "bindings/trees.h"
+#include "bindings/type_registry.h"
+
+NB_MODULE(_core, module) {
+  namespace python = graphtune::python;
+  module.doc() = "graphtune's core. Use the names that the package graphtune exports.";
+  python::bind_errors(module);
+  python::bind_batch_size(module);
+  python::bind_metadata(module);
+  python::bind_batch(module);
+  python::bind_graph(module);
+  python::bind_recording(module);
+  python::bind_trees(module);
+  module.def("forget_types", &python::forget_types, "Types are classified anew: after one was registered.");
+}

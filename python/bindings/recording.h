@@ -1,0 +1,60 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "bindings/call_signature.h"
+#include "bindings/walk.h"
+#include "graphtune/recorder.h"
+
+namespace graphtune::python {
+
+/// A call between its begin and its end: what its arguments were before the model saw them.
+struct PendingCall {
+  WalkerLease walker;
+  std::optional<std::int64_t> batch_size;
+  std::uint64_t fingerprint = 0;  ///< of graph, sizes and batch size
+  std::uint64_t key_hash = 0;
+  std::vector<std::optional<std::uint32_t>> versions;  ///< of the tensors, in the caller's order
+  // Of a call that may be worth keeping: copies from before the model ran.
+  std::vector<Object> clones;
+  Object args;
+  Object kwargs;
+};
+
+/// Records the calls of one module: graphs and shapes through graphtune::Recorder, and what only Python can see: writes to
+/// inputs, and copies of the samples that are kept. Used with the GIL held.
+class CallRecorder {
+ public:
+  CallRecorder(Recorder::Options options, CallSignature signature)
+      : recorder_(options), signature_(std::move(signature)) {}
+
+  [[nodiscard]] Recorder& recorder() noexcept { return recorder_; }
+  [[nodiscard]] const CallSignature& signature() const noexcept { return signature_; }
+
+  /// Before the model runs. False when the call is being traced or transformed: nothing is to be recorded.
+  [[nodiscard]] bool begin(PyObject* args, PyObject* kwargs, PendingCall& call);
+  /// After it ran. Gives the sample to keep, (graph, args, kwargs, outputs, batch_size), or None. Throws ValueError above
+  /// max_graphs.
+  [[nodiscard]] nanobind::object finish(PendingCall& call, PyObject* outputs);
+  void clear();
+
+ private:
+  [[nodiscard]] std::string find_written_input(const PendingCall& call) const;
+
+  Recorder recorder_;
+  CallSignature signature_;
+  std::unordered_set<std::uint64_t> seen_;                   // fingerprints
+  std::unordered_map<std::uint64_t, std::uint32_t> stored_;  // key hash -> samples kept
+  std::unordered_set<std::uint32_t> written_;                // graphs whose inputs were seen to be written
+};
+
+/// Signature and CallRecorder.
+void bind_recording(nanobind::module_& module);
+
+}  // namespace graphtune::python
