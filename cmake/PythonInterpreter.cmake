@@ -4,9 +4,9 @@ if(NOT DEFINED Python_EXECUTABLE AND EXISTS "${PROJECT_SOURCE_DIR}/.venv/bin/pyt
   set(Python_EXECUTABLE "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH "Python whose packages are used")
 endif()
 if(GRAPHTUNE_PYTHON)
-  find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
+  find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
 else()
-  find_package(Python 3.10 COMPONENTS Interpreter)
+  find_package(Python 3.11 COMPONENTS Interpreter)
 endif()
 
 # The folder of an installed Python package, empty if there is none. The package is not imported: torch takes seconds.

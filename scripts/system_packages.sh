@@ -8,7 +8,7 @@ PYTHON=${PYTHON:-python3}
 _python_is_usable() {
   "$PYTHON" - <<'CHECK' >/dev/null 2>&1
 import ensurepip, os, sys, sysconfig, venv
-sys.exit(not (sys.version_info >= (3, 10) and os.path.exists(sysconfig.get_path("include") + "/Python.h")))
+sys.exit(not (sys.version_info >= (3, 11) and os.path.exists(sysconfig.get_path("include") + "/Python.h")))
 CHECK
 }
 
