@@ -9,7 +9,8 @@
 
 namespace graphtune {
 
-/// One axis to bring to a batch size: `multiplier` stacked blocks of `current` rows each become blocks of `target` rows.
+/// One axis to bring to a batch size: `multiplier` stacked blocks of `current` rows each become
+/// blocks of `target` rows.
 struct AxisResize {
   std::size_t axis = 0;
   std::int64_t multiplier = 1;
@@ -17,26 +18,31 @@ struct AxisResize {
   std::int64_t target = 0;   ///< rows of one block then
 };
 
-/// What make_batch has to do: for each tensor, in the caller's order, its axes to resize (none: left as it is).
+/// What make_batch has to do: for each tensor, in the caller's order, its axes to resize (none:
+/// left as it is).
 struct BatchPlan {
   std::vector<std::vector<AxisResize>> tensors;
 };
 
-/// Plans the resize of a call with the learned batch axes. `tree` may have other constants than the metadata, but must
-/// have its tensors at the same places. Throws ValueError naming the locator for a missing tensor, a wrong rank,
-/// a batch axis whose size is no multiple of its multiplier, or an empty batch that should grow; for batch_size < 1 too.
-[[nodiscard]] GRAPHTUNE_API BatchPlan plan_batch(const SampleMetadata& metadata, const CallTree& tree,
-                                                 std::int64_t batch_size);
+/// Plans the resize of a call with the learned batch axes. `tree` may have other constants than the
+/// metadata, but must have its tensors at the same places. Throws ValueError naming the locator for
+/// a missing tensor, a wrong rank, a batch axis whose size is no multiple of its multiplier, or an
+/// empty batch that should grow; for batch_size < 1 too.
+[[nodiscard]] GRAPHTUNE_API BatchPlan plan_batch(const SampleMetadata& metadata,
+                                                 const CallTree& tree, std::int64_t batch_size);
 
-/// Source row of each row of a resized axis: blocks resized one by one, rows repeated in turn (0,1,2,0,1,2,0,1).
+/// Source row of each row of a resized axis: blocks resized one by one, rows repeated in turn
+/// (0,1,2,0,1,2,0,1).
 [[nodiscard]] GRAPHTUNE_API std::vector<std::int64_t> source_rows(const AxisResize& resize);
 
-/// A CPU tensor brought to its sizes: the tensor itself when nothing is to do, a view when one block shrinks, else a copy
-/// that keeps the order of its strides (memory format).
-[[nodiscard]] GRAPHTUNE_API Tensor resize(const Tensor& tensor, const std::vector<AxisResize>& axes);
+/// A CPU tensor brought to its sizes: the tensor itself when nothing is to do, a view when one
+/// block shrinks, else a copy that keeps the order of its strides (memory format).
+[[nodiscard]] GRAPHTUNE_API Tensor resize(const Tensor& tensor,
+                                          const std::vector<AxisResize>& axes);
 
 /// A call at another batch size. Containers and constants stay as they are.
-[[nodiscard]] GRAPHTUNE_API Arguments make_batch(const SampleMetadata& metadata, const Arguments& arguments,
+[[nodiscard]] GRAPHTUNE_API Arguments make_batch(const SampleMetadata& metadata,
+                                                 const Arguments& arguments,
                                                  std::int64_t batch_size);
 
 }  // namespace graphtune
