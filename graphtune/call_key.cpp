@@ -1,6 +1,8 @@
 #include "graphtune/call_key.h"
 
-#include "graphtune/byte_writer.h"
+#include <array>
+
+#include "graphtune/byte_cursor.h"
 #include "graphtune/hash.h"
 
 namespace graphtune {
@@ -20,75 +22,71 @@ std::uint64_t zigzag(std::int64_t value) noexcept {
   return (static_cast<std::uint64_t>(value) << 1U) ^ static_cast<std::uint64_t>(value >> 63);
 }
 
-class Encoder {
- public:
-  Encoder(const CallTree& tree, bool strict, std::string& out)
-      : tree_(tree), strict_(strict), out_(out) {}
+/// What identity needs of a tensor: rank, dtype, device type and layout.
+std::uint64_t tensor_facts(const TensorView& tensor) noexcept {
+  const auto byte = [](auto value) { return std::uint64_t{static_cast<std::uint8_t>(value)}; };
+  return static_cast<std::uint32_t>(tensor.rank) | byte(tensor.dtype) << 32 |
+         byte(tensor.device) << 40 | byte(tensor.layout) << 48;
+}
 
-  void encode() {
-    out_.byte(static_cast<std::uint8_t>(tree_.kind()));
-    const std::vector<Node>& nodes = tree_.nodes();
-    if (tree_.is_canonical()) {
-      for (std::uint32_t id = 0; id < nodes.size(); ++id) {
-        encode_node(nodes[id], is_root(id));
-      }
-    } else {
-      for (const std::uint32_t id : tree_.canonical_order()) {
-        encode_node(nodes[id], is_root(id));
-      }
-    }
-    out_.finish();
+/// Writes one node; needs CallTree's kNodeBound and the bounds of its key, its value and its type
+/// name.
+ByteCursor encode_node(ByteCursor out, const CallTree& tree, const Node& node, bool is_root,
+                       bool strict) {
+  const bool has_value = strict && node.kind == NodeKind::Constant;
+  const unsigned kind = has_value ? kStrictConstant : static_cast<unsigned>(node.kind);
+  const unsigned step = is_root ? kNoStep : static_cast<unsigned>(node.step);
+  out.byte(static_cast<std::uint8_t>(kind | step << kStepShift));
+  if (step == static_cast<unsigned>(Step::Kind::Index)) {
+    out.varint(zigzag(node.index));
+  } else if (!is_root) {
+    out = tree.keys()[node.key].encode(out);
   }
-
- private:
-  [[nodiscard]] bool is_root(std::uint32_t id) const noexcept {
-    return id == 0 || (tree_.kind() == CallTree::Kind::Inputs && id == tree_.nodes()[0].end);
-  }
-
-  void encode_node(const Node& node, bool root) {
-    const bool strict_constant = strict_ && node.kind == NodeKind::Constant;
-    const unsigned kind = strict_constant ? kStrictConstant : static_cast<unsigned>(node.kind);
-    const unsigned step = root ? kNoStep : static_cast<unsigned>(node.step);
-    out_.byte(static_cast<std::uint8_t>(kind | step << kStepShift));
-    if (!root) {
-      if (node.step == Step::Kind::Index) {
-        out_.varint(zigzag(node.index));
-      } else {
-        tree_.keys()[node.key].encode(out_);
+  switch (node.kind) {
+    case NodeKind::Tensor:
+      out.fixed64(tensor_facts(tree.tensors()[node.leaf]));
+      return out;
+    case NodeKind::Constant:
+      if (has_value) {
+        out = tree.constants()[node.leaf].encode(out);
       }
-    }
-    switch (node.kind) {
-      case NodeKind::Tensor: {
-        const TensorView& tensor = tree_.tensors()[node.leaf];
-        out_.byte(static_cast<std::uint8_t>(tensor.dtype));
-        out_.byte(static_cast<std::uint8_t>(tensor.device));
-        out_.byte(static_cast<std::uint8_t>(tensor.layout));
-        out_.varint(static_cast<std::uint32_t>(tensor.rank));
-        return;
-      }
-      case NodeKind::Constant:
-        if (strict_constant) {
-          tree_.constants()[node.leaf].encode(out_);
-        }
-        return;
-      case NodeKind::Opaque:
-        out_.text(*node.type);
-        return;
-      case NodeKind::Object:
-        out_.text(*node.type);
-        break;
-      case NodeKind::List:
-      case NodeKind::Tuple:
-      case NodeKind::Dict:
-        break;
-    }
-    out_.varint(node.child_count);
+      return out;
+    case NodeKind::Opaque:
+      out.text(*node.type);
+      return out;
+    case NodeKind::Object:
+      out.text(*node.type);
+      break;
+    case NodeKind::List:
+    case NodeKind::Tuple:
+    case NodeKind::Dict:
+      break;
   }
+  out.varint(node.child_count);
+  return out;
+}
 
-  const CallTree& tree_;
-  bool strict_;
-  ByteWriter out_;
-};
+/// Writes at most tree.key_bound() bytes and returns how many.
+std::size_t encode(const CallTree& tree, bool strict, char* target) {
+  ByteCursor out(target);
+  out.byte(static_cast<std::uint8_t>(tree.kind()));
+  const std::span<const Node> nodes = tree.nodes();
+  const std::uint32_t second_root =
+      tree.kind() == CallTree::Kind::Inputs && !nodes.empty() ? nodes[0].end : 0;
+  const auto encode_at = [&](std::uint32_t id) {
+    out = encode_node(out, tree, nodes[id], id == 0 || id == second_root, strict);
+  };
+  if (tree.is_canonical()) {
+    for (std::uint32_t id = 0; id < nodes.size(); ++id) {
+      encode_at(id);
+    }
+  } else {
+    for (const std::uint32_t id : tree.canonical_order()) {
+      encode_at(id);
+    }
+  }
+  return static_cast<std::size_t>(out.position() - target);
+}
 
 }  // namespace
 
@@ -97,8 +95,14 @@ CallKey::CallKey(const CallTree& tree, bool strict) { assign(tree, strict); }
 CallKey::CallKey(std::string bytes) : bytes_(std::move(bytes)), hash_(hash_bytes(bytes_)) {}
 
 void CallKey::assign(const CallTree& tree, bool strict) {
-  bytes_.clear();
-  Encoder(tree, strict, bytes_).encode();
+  // Few calls need more, and a string would fill its new bytes with zeros first.
+  std::array<char, 2048> buffer;
+  if (tree.key_bound() <= buffer.size()) {
+    bytes_.assign(buffer.data(), encode(tree, strict, buffer.data()));
+  } else {
+    bytes_.resize(tree.key_bound());
+    bytes_.resize(encode(tree, strict, bytes_.data()));
+  }
   hash_ = hash_bytes(bytes_);
 }
 

@@ -48,28 +48,28 @@ Constant& CallTree::ConstantPool::add() {
 }
 
 void CallTree::step_index(std::int64_t index) noexcept {
-  next_step_ = Step::Kind::Index;
+  next_step_ = NextStep::Index;
   next_index_ = index;
-  has_step_ = true;
 }
 
 void CallTree::step_key(const Constant& key) {
   next_key_ = static_cast<std::uint32_t>(keys_.span().size());
   keys_.add() = key;
-  next_step_ = Step::Kind::Key;
-  has_step_ = true;
+  text_bound_ += key.encoded_bound();
+  next_step_ = NextStep::Key;
 }
 
 void CallTree::step_key(std::string_view key) {
   next_key_ = static_cast<std::uint32_t>(keys_.span().size());
-  keys_.add().assign_string(key);
-  next_step_ = Step::Kind::Key;
-  has_step_ = true;
+  Constant& slot = keys_.add();
+  slot.assign_string(key);
+  text_bound_ += slot.encoded_bound();
+  next_step_ = NextStep::Key;
 }
 
 void CallTree::step_attribute(std::string_view name) {
   step_key(name);
-  next_step_ = Step::Kind::Attribute;
+  next_step_ = NextStep::Attribute;
 }
 
 void CallTree::step(const Step& step) {
@@ -78,7 +78,7 @@ void CallTree::step(const Step& step) {
     return;
   }
   step_key(step.key);
-  next_step_ = step.kind;
+  next_step_ = static_cast<NextStep>(step.kind);
 }
 
 void CallTree::open(NodeKind kind, const std::string* type) {
@@ -90,26 +90,30 @@ void CallTree::open(NodeKind kind, const std::string* type) {
   if (!is_container(kind) || (kind == NodeKind::Object) != (type != nullptr)) {
     throw ValueError("CallTree::open: a list, tuple or dict has no type name, an object needs one");
   }
-  const std::uint32_t node = add_node(kind, type, 0);
-  open_.push_back({node, 0});
+  add_node(kind).type = type;
+  text_bound_ += type == nullptr ? 0 : type->size();
+  open_.push_back({static_cast<std::uint32_t>(nodes_.size()) - 1, 0, 0, kind});
 }
 
 void CallTree::close() {
-  if (open_.empty() || has_step_) {
+  if (open_.empty() || next_step_ != NextStep::None) {
     throw ValueError(open_.empty() ? "CallTree::close: no container is open"
                                    : "CallTree::close: a step leads nowhere");
   }
-  nodes_[open_.back().node].end = static_cast<std::uint32_t>(nodes_.size());
+  Node& node = nodes_[open_.back().node];
+  node.end = static_cast<std::uint32_t>(nodes_.size());
+  node.child_count = open_.back().child_count;
   open_.pop_back();
 }
 
 void CallTree::add_tensor(const TensorView& tensor) {
-  add_node(NodeKind::Tensor, nullptr, static_cast<std::uint32_t>(tensors_.size()));
+  add_node(NodeKind::Tensor).leaf = static_cast<std::uint32_t>(tensors_.size());
   tensors_.push_back(tensor);
 }
 
 void CallTree::add_constant(Constant constant) {
-  add_node(NodeKind::Constant, nullptr, static_cast<std::uint32_t>(constants_.span().size()));
+  add_node(NodeKind::Constant).leaf = static_cast<std::uint32_t>(constants_.span().size());
+  text_bound_ += constant.encoded_bound();
   constants_.add() = std::move(constant);
 }
 
@@ -117,12 +121,15 @@ void CallTree::add_opaque(const std::string* type) {
   if (type == nullptr) {
     throw ValueError("CallTree::add_opaque: the type name is missing");
   }
-  add_node(NodeKind::Opaque, type, static_cast<std::uint32_t>(opaques_.size()));
+  Node& node = add_node(NodeKind::Opaque);
+  node.leaf = static_cast<std::uint32_t>(opaques_.size());
+  node.type = type;
+  text_bound_ += type->size();
   opaques_.push_back(type);
 }
 
 void CallTree::finish() {
-  if (!open_.empty() || has_step_) {
+  if (!open_.empty() || next_step_ != NextStep::None) {
     throw ValueError("CallTree::finish: a container is still open, or a step leads nowhere");
   }
   const bool complete =
@@ -138,7 +145,9 @@ void CallTree::finish() {
 void CallTree::clear(Kind kind) {
   kind_ = kind;
   sorted_ = true;
-  has_step_ = false;
+  repeats_steps_ = false;
+  next_step_ = NextStep::None;
+  text_bound_ = 0;
   nodes_.clear();
   tensors_.clear();
   constants_.clear();
@@ -149,32 +158,46 @@ void CallTree::clear(Kind kind) {
   tensor_order_.clear();
 }
 
-std::uint32_t CallTree::add_node(NodeKind kind, const std::string* type, std::uint32_t leaf) {
-  if (nodes_.size() >= kMaxNodes) {
+Node& CallTree::add_node(NodeKind kind) {
+  const auto id = static_cast<std::uint32_t>(nodes_.size());
+  if (id >= kMaxNodes) {
     throw_at_open_place("there are more than 4,000,000 values in one call");
   }
-  const auto id = static_cast<std::uint32_t>(nodes_.size());
   if (open_.empty()) {
     check_root(kind);
-    nodes_.push_back({.kind = kind, .leaf = leaf, .end = id + 1, .type = type});
-    return id;
+    Node& node = nodes_.emplace_back();
+    node.kind = kind;
+    node.end = id + 1;
+    return node;
   }
   OpenContainer& parent = open_.back();
-  check_step(nodes_[parent.node]);
-  nodes_.push_back({.kind = kind,
-                    .step = next_step_,
-                    .key = next_step_ == Step::Kind::Index ? 0 : next_key_,
-                    .index = next_step_ == Step::Kind::Index ? next_index_ : 0,
-                    .leaf = leaf,
-                    .end = id + 1,
-                    .type = type});
-  has_step_ = false;
-  if (sorted_ && parent.last_child != 0) {
-    sorted_ = compare_steps(nodes_[parent.last_child], nodes_[id]) <= 0;
+  const NextStep step = std::exchange(next_step_, NextStep::None);
+  Node& node = nodes_.emplace_back();
+  node.kind = kind;
+  node.end = id + 1;
+  node.step = static_cast<Step::Kind>(step);
+  if (step == NextStep::Index) {
+    const bool in_order = next_index_ == static_cast<std::int64_t>(parent.child_count);
+    if (parent.kind == NodeKind::Dict || (parent.kind != NodeKind::Object && !in_order)) {
+      throw_wrong_step();
+    }
+    node.index = next_index_;
+  } else {
+    if (step == NextStep::None ||
+        (parent.kind == NodeKind::Dict ? step != NextStep::Key : parent.kind != NodeKind::Object)) {
+      throw_wrong_step();
+    }
+    node.key = next_key_;
+  }
+  // The children of lists and tuples are in order, which has just been checked.
+  if (sorted_ && parent.last_child != 0 && parent.kind >= NodeKind::Dict) {
+    const int order = compare_steps(nodes_[parent.last_child], node);
+    sorted_ = order <= 0;
+    repeats_steps_ |= order == 0;
   }
   parent.last_child = id;
-  ++nodes_[parent.node].child_count;
-  return id;
+  ++parent.child_count;
+  return node;
 }
 
 void CallTree::check_root(NodeKind kind) const {
@@ -182,43 +205,37 @@ void CallTree::check_root(NodeKind kind) const {
   const bool fits = kind_ == Kind::Result ? first
                     : first               ? kind == NodeKind::Tuple
                             : kind == NodeKind::Dict && nodes_[0].end == nodes_.size();
-  if (!fits || has_step_) {
+  if (!fits || next_step_ != NextStep::None) {
     throw ValueError(
         "CallTree: the roots of a call are a tuple and a dict, a result has one root; roots have "
-        "no step");
+        "no "
+        "step");
   }
 }
 
-void CallTree::check_step(const Node& parent) const {
-  bool fits = has_step_;
-  if (parent.kind == NodeKind::Dict) {
-    fits = fits && next_step_ == Step::Kind::Key;
-  } else if (parent.kind != NodeKind::Object) {
-    fits = fits && next_step_ == Step::Kind::Index && next_index_ == parent.child_count;
-  }
-  if (!fits) {
-    throw ValueError(
-        "CallTree: each child needs a step: 0, 1, 2 … in a list or tuple, a key in a dict, any "
-        "step in an object");
-  }
+void CallTree::throw_wrong_step() {
+  throw ValueError(
+      "CallTree: each child needs a step: 0, 1, 2 … in a list or tuple, a key in a dict, any step "
+      "in "
+      "an object");
 }
 
 void CallTree::throw_at_open_place(const char* what) const {
   std::string place;  // without roots: no step leads to them
-  const auto append = [&](Step::Kind kind, std::int64_t index, std::uint32_t key) {
-    append_step(place, kind, index, kind == Step::Kind::Index ? Constant() : keys_[key]);
-  };
-  const std::size_t steps = (open_.empty() ? 0 : open_.size() - 1) + (has_step_ ? 1 : 0);
+  const bool has_step = next_step_ != NextStep::None;
+  const std::size_t steps = (open_.empty() ? 0 : open_.size() - 1) + (has_step ? 1 : 0);
   for (std::size_t i = 0; i < steps; ++i) {
     if (steps > kMaxShownSteps && i == kMaxShownSteps / 2) {
       place += "…";
       i = steps - kMaxShownSteps / 2;
     }
     if (i + 1 < open_.size()) {
-      const Node& node = nodes_[open_[i + 1].node];
-      append(node.step, node.index, node.key);
+      const std::uint32_t node = open_[i + 1].node;
+      append_step(place, nodes_[node].step, nodes_[node].index, step_of(node).key);
     } else {
-      append(next_step_, next_index_, next_key_);
+      const bool keyed = next_step_ != NextStep::Index;
+      append_step(place, static_cast<Step::Kind>(next_step_), next_index_,
+                  keyed ? keys_[next_key_] : Constant());
     }
   }
   throw ValueError(fmt::format("{}: at {}", what, place));
@@ -269,6 +286,7 @@ void CallTree::sort_children(std::size_t first) {
   // Equal steps (two NaN keys) keep the caller's order.
   const auto after = [this](std::uint32_t a, std::uint32_t b) {
     const int order = compare_steps(nodes_[a], nodes_[b]);
+    repeats_steps_ |= order == 0;  // equal children are compared before they can be in order
     return order != 0 ? order > 0 : a > b;
   };
   const auto begin = pending_.begin() + static_cast<std::ptrdiff_t>(first);

@@ -79,6 +79,13 @@ class GRAPHTUNE_API CallTree {
 
   /// True when the caller's order is the canonical one.
   [[nodiscard]] bool is_canonical() const noexcept { return canonical_.empty(); }
+  /// More bytes than a CallKey of this tree can have.
+  [[nodiscard]] std::size_t key_bound() const noexcept {
+    return text_bound_ + kNodeBound * (nodes_.size() + 1);
+  }
+  /// True when some container has two children at the same step (keys that are equal here, such as
+  /// two NaN): these stay in the caller's order.
+  [[nodiscard]] bool repeats_steps() const noexcept { return repeats_steps_; }
   /// Node indices in canonical order; empty when that is 0, 1, 2 … (is_canonical()).
   [[nodiscard]] const std::vector<std::uint32_t>& canonical_order() const noexcept {
     return canonical_;
@@ -137,11 +144,14 @@ class GRAPHTUNE_API CallTree {
   struct OpenContainer {
     std::uint32_t node;
     std::uint32_t last_child;  // 0: none yet
+    std::uint32_t child_count;
+    NodeKind kind;
   };
+  enum class NextStep : std::uint8_t { Index, Key, Attribute, None };
 
-  std::uint32_t add_node(NodeKind kind, const std::string* type, std::uint32_t leaf);
+  Node& add_node(NodeKind kind);
   void check_root(NodeKind kind) const;
-  void check_step(const Node& parent) const;
+  [[noreturn]] static void throw_wrong_step();
   [[noreturn]] void throw_at_open_place(const char* what) const;
   [[nodiscard]] int compare_steps(const Node& a, const Node& b) const noexcept;
   void sort_into_canonical_order();
@@ -151,12 +161,17 @@ class GRAPHTUNE_API CallTree {
   [[nodiscard]] std::vector<Locator> locators_of(NodeKind kind, std::size_t count) const;
   [[nodiscard]] Root root_of(std::uint32_t node) const noexcept;
 
+  // Of a node in a CallKey, besides keys, constants and type names: kind, index, a tensor's facts
+  // or a count.
+  static constexpr std::size_t kNodeBound = 32;
+
   Kind kind_;
   bool sorted_ = true;
-  bool has_step_ = false;
-  Step::Kind next_step_ = Step::Kind::Index;
+  bool repeats_steps_ = false;
+  NextStep next_step_ = NextStep::None;
   std::int64_t next_index_ = 0;
   std::uint32_t next_key_ = 0;
+  std::size_t text_bound_ = 0;  // of keys, constants and type names in a CallKey
   std::vector<Node> nodes_;
   std::vector<TensorView> tensors_;
   ConstantPool constants_;

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "graphtune/big_integer.h"
-#include "graphtune/byte_writer.h"
+#include "graphtune/byte_cursor.h"
 #include "graphtune/digest.h"
 #include "graphtune/utf8.h"
 
@@ -132,7 +132,11 @@ void Constant::assign_string(std::string_view value) {
   kind_ = Kind::String;
   integer_ = 0;
   type_ = nullptr;
-  set_text(value);
+  if (value.size() <= kMaxText && extra_ == nullptr) {
+    text_.assign(value);
+  } else {
+    set_text(value);
+  }
 }
 
 void Constant::set_text(std::string_view text, std::string_view display) {
@@ -221,29 +225,33 @@ std::string Constant::repr() const {
     case Kind::Other:
       break;
   }
-  return extra_ != nullptr && !extra_->display.empty() ? extra_->display : text_;
+  if (extra_ == nullptr) {
+    return text_;
+  }
+  return extra_->display.empty() ? shorten(text_, extra_->full_size, "bytes") : extra_->display;
 }
 
 void Constant::encode(std::string& out) const {
-  ByteWriter writer(out);
-  encode(writer);
-  writer.finish();
+  const std::size_t start = out.size();
+  out.resize(start + encoded_bound());
+  const ByteCursor end = encode(ByteCursor(out.data() + start));
+  out.resize(static_cast<std::size_t>(end.position() - out.data()));
 }
 
-void Constant::encode(ByteWriter& out) const {
+ByteCursor Constant::encode(ByteCursor out) const {
   const bool complete = is_complete();
   out.byte(
       static_cast<std::uint8_t>(static_cast<std::uint8_t>(kind_) | (complete ? 0U : kShortened)));
   switch (kind_) {
     case Kind::None:
-      return;
+      return out;
     case Kind::Bool:
       out.byte(static_cast<std::uint8_t>(integer_));
-      return;
+      return out;
     case Kind::Int:
     case Kind::Float:
       out.fixed64(static_cast<std::uint64_t>(integer_));
-      return;
+      return out;
     case Kind::Other:
       out.text(*type_);
       break;
@@ -258,9 +266,15 @@ void Constant::encode(ByteWriter& out) const {
     out.fixed64(extra_->full_size);
     out.bytes(extra_->digest);
   }
+  return out;
 }
 
 int Constant::compare(const Constant& other) const noexcept {
+  // Keys are mostly short strings.
+  if (kind_ == Kind::String && other.kind_ == Kind::String && extra_ == nullptr &&
+      other.extra_ == nullptr) {
+    return text_.compare(other.text_);
+  }
   if (kind_ != other.kind_) {
     return compare_values(kind_, other.kind_);
   }

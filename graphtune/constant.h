@@ -10,7 +10,7 @@
 
 namespace graphtune {
 
-class ByteWriter;
+class ByteCursor;
 
 /// A process-wide copy of `text` that is never freed: type names are compared by their text and
 /// passed by pointer. Thread safe.
@@ -65,7 +65,12 @@ class GRAPHTUNE_API Constant {
   /// Appends bytes that are equal for equal constants and different for different ones, and
   /// prefix-free.
   void encode(std::string& out) const;
-  void encode(ByteWriter& out) const;
+  /// The same where there is room for encoded_bound() bytes.
+  [[nodiscard]] ByteCursor encode(ByteCursor out) const;
+  [[nodiscard]] std::size_t encoded_bound() const noexcept {
+    constexpr std::size_t kKindAndTwoLengthsOrADigest = 48;
+    return text_.size() + (type_ == nullptr ? 0 : type_->size()) + kKindAndTwoLengthsOrADigest;
+  }
 
   friend GRAPHTUNE_API bool operator==(const Constant& a, const Constant& b) noexcept;
   /// A total order (kind, type, value; big integers by their text): dict keys are sorted with it.

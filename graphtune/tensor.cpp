@@ -177,18 +177,6 @@ std::size_t Tensor::byte_size() const noexcept {
   return defined_ ? static_cast<std::size_t>(element_count()) * item_size(dtype_) : 0;
 }
 
-TensorView Tensor::view() const noexcept {
-  TensorView view;
-  view.data = data_;
-  view.sizes = sizes_.data();
-  view.strides = strides_.data();
-  view.rank = static_cast<std::int32_t>(sizes_.size());
-  view.dtype = dtype_;
-  view.device = device_;
-  view.device_index = device_index_;
-  return view;
-}
-
 Tensor Tensor::contiguous() const {
   if (!defined_ || view().is_contiguous()) {
     return *this;

@@ -125,6 +125,18 @@ class GRAPHTUNE_API Tensor {
   bool defined_ = false;
 };
 
+inline TensorView Tensor::view() const noexcept {
+  TensorView view;
+  view.data = data_;
+  view.sizes = sizes_.data();
+  view.strides = strides_.data();
+  view.rank = static_cast<std::int32_t>(sizes_.size());
+  view.dtype = dtype_;
+  view.device = device_;
+  view.device_index = device_index_;
+  return view;
+}
+
 /// Row-major strides, in elements.
 [[nodiscard]] GRAPHTUNE_API Dims contiguous_strides(std::span<const std::int64_t> sizes);
 

@@ -52,17 +52,24 @@ void check_steps(const Container& container) {
   }
 }
 
+/// One of two equal constants, if there are any.
+const Constant* find_repeated(std::vector<const Constant*>& constants) {
+  std::sort(constants.begin(), constants.end(),
+            [](const Constant* a, const Constant* b) { return *a < *b; });
+  const auto twice =
+      std::adjacent_find(constants.begin(), constants.end(),
+                         [](const Constant* a, const Constant* b) { return *a == *b; });
+  return twice == constants.end() ? nullptr : *twice;
+}
+
 void check_repeated_keys(const Container& container) {
   std::vector<const Constant*> keys;
   keys.reserve(container.children.size());
   for (const auto& [step, child] : container.children) {
     keys.push_back(&step.key);
   }
-  std::sort(keys.begin(), keys.end(), [](const Constant* a, const Constant* b) { return *a < *b; });
-  const auto twice = std::adjacent_find(
-      keys.begin(), keys.end(), [](const Constant* a, const Constant* b) { return *a == *b; });
-  if (twice != keys.end()) {
-    throw ValueError(fmt::format("the key {} is given twice in one dict", (*twice)->repr()));
+  if (const Constant* twice = find_repeated(keys)) {
+    throw ValueError(fmt::format("the key {} is given twice in one dict", twice->repr()));
   }
 }
 
@@ -235,19 +242,16 @@ class ValueFlattener {
     }
   }
 
-  void check_repeated_names(const Arguments& arguments) const {
-    const std::uint32_t named = tree_.nodes()[0].end;
-    const std::vector<std::uint32_t>& order = tree_.canonical_order();
-    const Node* previous = nullptr;
-    for (std::uint32_t i = named + 1; i < tree_.nodes().size();) {
-      const Node& node = tree_.nodes()[order.empty() ? i : order[i]];
-      if (previous != nullptr && tree_.keys()[previous->key] == tree_.keys()[node.key]) {
-        throw ValueError(fmt::format("the argument {} is given twice ({} named arguments)",
-                                     tree_.keys()[node.key].repr(), arguments.named.size()));
-      }
-      previous = &node;
-      // A subtree takes as many places in the canonical order as in the caller's.
-      i += node.end - static_cast<std::uint32_t>(&node - tree_.nodes().data());
+  /// To be called if the tree repeats steps anywhere.
+  void check_repeated_names() const {
+    const std::vector<Node>& nodes = tree_.nodes();
+    std::vector<const Constant*> names;
+    const std::uint32_t named = nodes[0].end;
+    for (std::uint32_t id = named + 1; id < nodes[named].end; id = nodes[id].end) {
+      names.push_back(&tree_.keys()[nodes[id].key]);
+    }
+    if (const Constant* twice = find_repeated(names)) {
+      throw ValueError(fmt::format("the argument {} is given twice", twice->repr()));
     }
   }
 
@@ -272,7 +276,9 @@ void flatten(const Arguments& arguments, CallTree& tree) {
   }
   tree.close();
   tree.finish();
-  flattener.check_repeated_names(arguments);
+  if (tree.repeats_steps()) {
+    flattener.check_repeated_names();
+  }
 }
 
 void flatten(const Value& result, CallTree& tree) {
