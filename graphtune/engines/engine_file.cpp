@@ -19,15 +19,20 @@ using Json = nlohmann::json;
 constexpr std::uintmax_t kMaxBytes = 16u << 20;
 constexpr std::int64_t kMaxIndex = 1 << 24;
 constexpr std::int64_t kMaxRank = 64;
+constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 48;
 
 [[noreturn]] void refuse(const std::string& field, std::string_view what) {
   throw BundleError(fmt::format("{}: {}: {}", EngineFile::kName, field, what));
 }
 
+std::string path_of(const std::string& where, const char* key) {
+  return where.empty() ? key : fmt::format("{}.{}", where, key);
+}
+
 const Json& member(const Json& object, const char* key, const std::string& where) {
   const auto found = object.find(key);
   if (found == object.end()) {
-    refuse(where.empty() ? key : fmt::format("{}.{}", where, key), "missing");
+    refuse(path_of(where, key), "missing");
   }
   return *found;
 }
@@ -35,7 +40,7 @@ const Json& member(const Json& object, const char* key, const std::string& where
 std::string string_member(const Json& object, const char* key, const std::string& where = {}) {
   const Json& value = member(object, key, where);
   if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
-    refuse(where.empty() ? key : fmt::format("{}.{}", where, key),
+    refuse(path_of(where, key),
            "must be a string that is not empty");
   }
   return value.get<std::string>();
@@ -45,12 +50,12 @@ std::int64_t integer_member(const Json& object, const char* key, const std::stri
                             std::int64_t max) {
   const Json& value = member(object, key, where);
   if (!value.is_number_integer()) {
-    refuse(fmt::format("{}.{}", where, key), "must be an integer");
+    refuse(path_of(where, key), "must be an integer");
   }
   const bool too_large =
       value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(max);
   if (too_large || value.get<std::int64_t>() < 0) {
-    refuse(fmt::format("{}.{}", where, key), fmt::format("must be in 0 .. {}", max));
+    refuse(path_of(where, key), fmt::format("must be in 0 .. {}", max));
   }
   return value.get<std::int64_t>();
 }
@@ -64,18 +69,10 @@ DType dtype_member(const Json& object, const std::string& where) {
   }
 }
 
-int rank_member(const Json& object, const std::string& where) {
-  const auto found = object.find("rank");
-  if (found == object.end() || found->is_null()) {
-    return EngineFile::kUnknownRank;
-  }
-  return static_cast<int>(integer_member(object, "rank", where, kMaxRank));
-}
-
-const Json& array_member(const Json& object, const char* key) {
-  const Json& value = member(object, key, {});
+const Json& array_member(const Json& object, const char* key, const std::string& where = {}) {
+  const Json& value = member(object, key, where);
   if (!value.is_array()) {
-    refuse(key, "must be a list");
+    refuse(path_of(where, key), "must be a list");
   }
   return value;
 }
@@ -116,7 +113,60 @@ std::string read_text(const std::filesystem::path& path) {
   return text;
 }
 
-std::string describe_rank(int rank) { return rank == 1 ? "1 axis" : fmt::format("{} axes", rank); }
+EngineFile::Input parse_input(const Json& value, const std::string& where) {
+  expect_object(value, where);
+  EngineFile::Input input;
+  input.index = static_cast<std::size_t>(integer_member(value, "index", where, kMaxIndex));
+  input.dtype = dtype_member(value, where);
+  const Json& shape = array_member(value, "shape", where);
+  if (shape.size() > kMaxRank) {
+    refuse(where + ".shape", fmt::format("{} axes, at most {} are possible", shape.size(), kMaxRank));
+  }
+  for (const Json& size : shape) {
+    if (size.is_string()) {
+      input.sizes.push_back(EngineFile::kAnySize);
+    } else if (size.is_number_unsigned() && size.get<std::uint64_t>() <= kMaxSize) {
+      input.sizes.push_back(size.get<std::int64_t>());
+    } else {
+      refuse(where + ".shape", "must hold sizes and names of symbols");
+    }
+  }
+  return input;
+}
+
+EngineFile::Output parse_output(const Json& value, const std::string& where) {
+  expect_object(value, where);
+  EngineFile::Output output;
+  output.result = static_cast<std::size_t>(integer_member(value, "result", where, kMaxIndex));
+  output.dtype = dtype_member(value, where);
+  output.rank = static_cast<std::size_t>(integer_member(value, "rank", where, kMaxRank));
+  return output;
+}
+
+std::map<std::string, std::string> parse_scalars(const Json& root, const char* key) {
+  std::map<std::string, std::string> result;
+  const auto found = root.find(key);
+  if (found == root.end()) {
+    return result;
+  }
+  expect_object(*found, key);
+  for (const auto& [name, value] : found->items()) {
+    if (!value.is_primitive()) {
+      refuse(fmt::format("{}.{}", key, name), "must be a string, a number or a boolean");
+    }
+    result.emplace(name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return result;
+}
+
+std::string describe_sizes(std::span<const std::int64_t> sizes) {
+  std::string text = "(";
+  for (const std::int64_t size : sizes) {
+    text += size == EngineFile::kAnySize ? "any, " : fmt::format("{}, ", size);
+  }
+  text.resize(text.size() > 1 ? text.size() - 2 : 1);
+  return text + ")";
+}
 
 }  // namespace
 
@@ -129,37 +179,27 @@ EngineFile parse_engine_file(std::string_view text) {
   }
   expect_object(root, "(root)");
 
+  const std::int64_t format = integer_member(root, "format", {}, kMaxIndex);
+  if (format != EngineFile::kFormat) {
+    refuse("format", fmt::format("{}; this version of graphtune reads {}", format, EngineFile::kFormat));
+  }
+
   EngineFile file;
   file.backend = string_member(root, "backend");
   file.file = string_member(root, "file");
   check_file_name(file.file);
-
   const Json& inputs = array_member(root, "inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::string where = fmt::format("inputs[{}]", i);
-    expect_object(inputs[i], where);
-    EngineFile::Input input;
-    input.index = static_cast<std::size_t>(integer_member(inputs[i], "index", where, kMaxIndex));
-    input.dtype = dtype_member(inputs[i], where);
-    input.rank = rank_member(inputs[i], where);
-    file.input_count = std::max(file.input_count, input.index + 1);
-    file.inputs.push_back(input);
+    file.inputs.push_back(parse_input(inputs[i], fmt::format("inputs[{}]", i)));
+    file.tensor_count = std::max(file.tensor_count, file.inputs.back().index + 1);
   }
   const Json& outputs = array_member(root, "outputs");
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::string where = fmt::format("outputs[{}]", i);
-    expect_object(outputs[i], where);
-    file.outputs.push_back({dtype_member(outputs[i], where), rank_member(outputs[i], where)});
+    file.outputs.push_back(parse_output(outputs[i], fmt::format("outputs[{}]", i)));
+    file.result_count = std::max(file.result_count, file.outputs.back().result + 1);
   }
-  if (const auto versions = root.find("versions"); versions != root.end()) {
-    expect_object(*versions, "versions");
-    for (const auto& [name, version] : versions->items()) {
-      if (!version.is_string()) {
-        refuse("versions." + name, "must be a string");
-      }
-      file.versions.emplace(name, version.get<std::string>());
-    }
-  }
+  file.options = parse_scalars(root, "options");
+  file.versions = parse_scalars(root, "versions");
   return file;
 }
 
@@ -185,52 +225,40 @@ EngineFile read_engine_file(const std::filesystem::path& folder, std::string_vie
 }
 
 void EngineFile::check_inputs(std::span<const Tensor> tensors, DeviceType device) const {
-  if (tensors.size() < input_count) {
-    throw EngineError(fmt::format("engine '{}': given {} tensors, it reads {}", backend,
-                                  tensors.size(), input_count));
+  if (tensors.size() < tensor_count) {
+    throw EngineError(fmt::format("engine '{}': given {} tensors, it reads {}", backend, tensors.size(), tensor_count));
   }
   for (const Input& input : inputs) {
     const Tensor& tensor = tensors[input.index];
-    if (tensor.dtype() != input.dtype || !tensor.defined()) {
-      throw EngineError(fmt::format(
-          "engine '{}': tensor {} is {}, it was built for {}", backend, input.index,
-          tensor.defined() ? to_string(tensor.dtype()) : "undefined", to_string(input.dtype)));
+    if (!tensor.defined() || tensor.dtype() != input.dtype) {
+      throw EngineError(fmt::format("engine '{}': tensor {} is {}, it was built for {}", backend, input.index,
+                                    tensor.defined() ? to_string(tensor.dtype()) : "undefined",
+                                    to_string(input.dtype)));
     }
-    if (input.rank != kUnknownRank &&
-        tensor.sizes().size() != static_cast<std::size_t>(input.rank)) {
-      throw EngineError(fmt::format(
-          "engine '{}': tensor {} has {}, it was built for {}", backend, input.index,
-          describe_rank(static_cast<int>(tensor.sizes().size())), describe_rank(input.rank)));
+    const bool fits = std::equal(tensor.sizes().begin(), tensor.sizes().end(), input.sizes.begin(), input.sizes.end(),
+                                 [](std::int64_t given, std::int64_t built) {
+                                   return given == built || (built == kAnySize && given >= 0);
+                                 });
+    if (!fits) {
+      throw EngineError(fmt::format("engine '{}': tensor {} has sizes {}, it was built for {}", backend, input.index,
+                                    describe_sizes(tensor.sizes().span()), describe_sizes(input.sizes)));
     }
     if (tensor.device() != device) {
-      throw EngineError(fmt::format("engine '{}': tensor {} is on {}, it was built for {}", backend,
-                                    input.index, to_string(tensor.device()), to_string(device)));
+      throw EngineError(fmt::format("engine '{}': tensor {} is on {}, it was built for {}", backend, input.index,
+                                    to_string(tensor.device()), to_string(device)));
     }
     if (!tensor.view().is_contiguous()) {
-      throw EngineError(
-          fmt::format("engine '{}': tensor {} is not contiguous; pass tensor.contiguous()", backend,
-                      input.index));
+      throw EngineError(fmt::format("engine '{}': tensor {} is not contiguous; pass tensor.contiguous()", backend,
+                                    input.index));
     }
-  }
-}
-
-void EngineFile::check_output_count(std::size_t count) const {
-  if (count != outputs.size()) {
-    throw EngineError(fmt::format("engine '{}': gave {} outputs, its {} promises {}", backend,
-                                  count, kName, outputs.size()));
   }
 }
 
 void EngineFile::check_output(std::size_t index, DType dtype, std::size_t rank) const {
   const Output& promised = outputs[index];
-  if (dtype != promised.dtype) {
-    throw EngineError(fmt::format("engine '{}': output {} is {}, its {} promises {}", backend,
-                                  index, to_string(dtype), kName, to_string(promised.dtype)));
-  }
-  if (promised.rank != kUnknownRank && rank != static_cast<std::size_t>(promised.rank)) {
-    throw EngineError(fmt::format("engine '{}': output {} has {}, its {} promises {}", backend,
-                                  index, describe_rank(static_cast<int>(rank)), kName,
-                                  describe_rank(promised.rank)));
+  if (dtype != promised.dtype || rank != promised.rank) {
+    throw EngineError(fmt::format("engine '{}': output {} is {} of rank {}, its {} promises {} of rank {}", backend,
+                                  index, to_string(dtype), rank, kName, to_string(promised.dtype), promised.rank));
   }
 }
 

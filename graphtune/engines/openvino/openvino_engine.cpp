@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <limits>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <openvino/core/version.hpp>
@@ -59,50 +62,43 @@ ov::Core& core() {
   return *instance;
 }
 
-bool is_narrowed(DType dtype) {
-  return dtype == DType::Int64 || dtype == DType::UInt32 || dtype == DType::UInt64;
-}
-
 template <typename T>
-const T* find_outside_int32(const Tensor& tensor) {
-  using Limits = std::numeric_limits<std::int32_t>;
-  const T* const begin = static_cast<const T*>(tensor.data());
-  const T* const end = begin + tensor.element_count();
-  bool outside = false;  // no early exit, so that the loop is vectorised
-  for (const T* value = begin; value != end; ++value) {
-    if constexpr (std::is_signed_v<T>) {
-      outside |= *value != static_cast<std::int32_t>(*value);
-    } else {
-      outside |= *value > static_cast<T>(Limits::max());
-    }
-  }
-  if (!outside) {
-    return nullptr;
-  }
-  for (const T* value = begin;; ++value) {
-    if (std::is_signed_v<T> ? *value != static_cast<T>(static_cast<std::int32_t>(*value))
-                            : *value > static_cast<T>(Limits::max())) {
-      return value;
-    }
+bool is_outside_int32(T value) {
+  if constexpr (std::is_signed_v<T>) {
+    return value != static_cast<std::int32_t>(value);
+  } else {
+    return value > static_cast<T>(std::numeric_limits<std::int32_t>::max());
   }
 }
 
 template <typename T>
 void refuse_outside_int32(std::size_t index, const Tensor& tensor) {
-  if (const T* value = find_outside_int32<T>(tensor)) {
+  const std::span values(static_cast<const T*>(tensor.data()), static_cast<std::size_t>(tensor.element_count()));
+  bool outside = false;  // no early exit, so that the loop is vectorised
+  for (const T value : values) {
+    outside |= is_outside_int32(value);
+  }
+  if (outside) {
+    const T value = *std::find_if(values.begin(), values.end(), is_outside_int32<T>);
     throw EngineError(fmt::format("engine '{}': tensor {} holds {}, but OpenVINO computes {} as int32 on a CPU and would "
                                   "wrap it; such values need another engine",
-                                  kName, index, *value, to_string(tensor.dtype())));
+                                  kName, index, value, to_string(tensor.dtype())));
+  }
+}
+
+void refuse_wrapped_values(std::size_t index, const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::Int64: return refuse_outside_int32<std::int64_t>(index, tensor);
+    case DType::UInt64: return refuse_outside_int32<std::uint64_t>(index, tensor);
+    case DType::UInt32: return refuse_outside_int32<std::uint32_t>(index, tensor);
+    default: return;
   }
 }
 
 class OpenVinoEngine final : public Engine {
  public:
-  OpenVinoEngine(EngineFile file, ov::CompiledModel model) : file_(std::move(file)), pool_(model, file_) {
+  OpenVinoEngine(EngineFile file, const ov::CompiledModel& model) : file_(std::move(file)), pool_(model, file_) {
     check_ports(model);
-    for (const auto& port : model.inputs()) {
-      shapes_.push_back(port.get_partial_shape());
-    }
     pool_.give_back(pool_.take());  // what a request can refuse is refused now, not at the first call
   }
 
@@ -112,7 +108,9 @@ class OpenVinoEngine final : public Engine {
     outputs.clear();
     file_.check_inputs(inputs, DeviceType::Cpu);
     for (std::size_t i = 0; i < file_.inputs.size(); ++i) {
-      check_sizes(i, inputs[file_.inputs[i].index]);
+      const Tensor& tensor = inputs[file_.inputs[i].index];
+      check_sizes(i, tensor);
+      refuse_wrapped_values(file_.inputs[i].index, tensor);
     }
     try {
       std::unique_ptr<Request> request = pool_.take();
@@ -128,27 +126,31 @@ class OpenVinoEngine final : public Engine {
   }
 
  private:
-  void check_ports(const ov::CompiledModel& model) const {
+  void check_ports(const ov::CompiledModel& model) {
     const auto& inputs = model.inputs();
     const auto& outputs = model.outputs();
-    if (inputs.size() != file_.inputs.size() || outputs.size() != file_.outputs.size()) {
+    if (inputs.size() != file_.inputs.size() || outputs.size() != file_.result_count) {
       throw EngineError(fmt::format("engine '{}': {} has {} inputs and {} outputs, its {} says {} and {}", kName,
                                     file_.path().string(), inputs.size(), outputs.size(), EngineFile::kName,
-                                    file_.inputs.size(), file_.outputs.size()));
+                                    file_.inputs.size(), file_.result_count));
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      check_port("input", i, inputs[i], file_.inputs[i].dtype, file_.inputs[i].rank);
+      const EngineFile::Input& input = file_.inputs[i];
+      check_port("input", i, inputs[i], same_elements(input.dtype, inputs[i].get_element_type()), input.dtype,
+                 input.sizes.size());
+      sizes_.push_back(inputs[i].get_partial_shape());
     }
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      check_port("output", i, outputs[i], file_.outputs[i].dtype, file_.outputs[i].rank);
+    for (const EngineFile::Output& output : file_.outputs) {
+      const auto& port = outputs[output.result];
+      check_port("output", output.result, port, can_convert(port.get_element_type(), output.dtype), output.dtype,
+                 output.rank);
     }
   }
 
-  void check_port(std::string_view kind, std::size_t index, const ov::Output<const ov::Node>& port, DType dtype,
-                  int rank) const {
+  void check_port(std::string_view kind, std::size_t index, const ov::Output<const ov::Node>& port, bool fits,
+                  DType dtype, std::size_t rank) const {
     const ov::Rank port_rank = port.get_partial_shape().rank();
-    const bool same_rank = rank == EngineFile::kUnknownRank || port_rank.compatible(ov::Rank(rank));
-    if (!same_elements(dtype, port.get_element_type()) || !same_rank) {
+    if (!fits || !port_rank.compatible(ov::Rank(static_cast<std::int64_t>(rank)))) {
       throw EngineError(fmt::format("engine '{}': {} {} of {} is {} {}, its {} says {} of rank {}", kName, kind, index,
                                     file_.path().string(), port.get_element_type().to_string(),
                                     port.get_partial_shape().to_string(), EngineFile::kName, to_string(dtype), rank));
@@ -162,30 +164,21 @@ class OpenVinoEngine final : public Engine {
 
   // With dynamic shapes OpenVINO itself does not hold the sizes against the model's.
   void check_sizes(std::size_t slot, const Tensor& tensor) const {
-    const ov::PartialShape& shape = shapes_[slot];
-    const std::size_t index = file_.inputs[slot].index;
-    if (shape.rank().is_static()) {
-      bool fits = shape.size() == tensor.sizes().size();
-      for (std::size_t axis = 0; fits && axis < shape.size(); ++axis) {
-        fits = shape[axis].compatible(ov::Dimension(tensor.sizes()[axis]));
-      }
-      if (!fits) {
-        throw EngineError(fmt::format("engine '{}': tensor {} has sizes [{}], it was built for {}", kName, index,
-                                      fmt::join(tensor.sizes().span(), ", "), shape.to_string()));
-      }
+    const ov::PartialShape& built = sizes_[slot];
+    if (built.rank().is_dynamic()) {
+      return;
     }
-    if (is_narrowed(tensor.dtype())) {
-      switch (tensor.dtype()) {
-        case DType::Int64: refuse_outside_int32<std::int64_t>(index, tensor); break;
-        case DType::UInt64: refuse_outside_int32<std::uint64_t>(index, tensor); break;
-        default: refuse_outside_int32<std::uint32_t>(index, tensor); break;
+    for (std::size_t axis = 0; axis < built.size(); ++axis) {
+      if (!built[axis].compatible(ov::Dimension(tensor.sizes()[axis]))) {
+        throw EngineError(fmt::format("engine '{}': axis {} of tensor {} is {}, it was built for {}", kName, axis,
+                                      file_.inputs[slot].index, tensor.sizes()[axis], built.to_string()));
       }
     }
   }
 
   EngineFile file_;  // before what refers to it
   RequestPool pool_;
-  std::vector<ov::PartialShape> shapes_;
+  std::vector<ov::PartialShape> sizes_;
 };
 
 class OpenVinoBackend final : public Backend {
@@ -193,7 +186,8 @@ class OpenVinoBackend final : public Backend {
   [[nodiscard]] std::string_view name() const noexcept override { return kName; }
 
   [[nodiscard]] std::string version() const override {
-    return fmt::format("openvino {}.{}.{}", OPENVINO_VERSION_MAJOR, OPENVINO_VERSION_MINOR, OPENVINO_VERSION_PATCH);
+    const std::string build = ov::get_openvino_version().buildNumber;  // "2026.4.1-22982-e213a147257-…"
+    return fmt::format("openvino {}", build.substr(0, build.find('-')));
   }
 
   [[nodiscard]] std::string unavailable_reason() const override {
@@ -215,23 +209,31 @@ class OpenVinoBackend final : public Backend {
     EngineFile file = read_engine_file(folder, kName);
     const std::string path = file.path().string();
     try {
-      // Values like eager's: nothing is computed in a shorter type than the model's own.
-      ov::AnyMap properties = {
-          ov::hint::performance_mode(ov::hint::PerformanceMode::LATENCY),
-          ov::hint::execution_mode(ov::hint::ExecutionMode::ACCURACY),
-          ov::hint::inference_precision(ov::element::f32),
-          ov::cache_dir(""),
-      };
-      if (options.threads > 0) {
-        properties.insert(ov::inference_num_threads(options.threads));
-      }
-      ov::CompiledModel model = core().compile_model(core().read_model(path), "CPU", properties);
-      return std::make_shared<OpenVinoEngine>(std::move(file), std::move(model));
+      ov::CompiledModel model = core().compile_model(core().read_model(path), "CPU", properties(file, options));
+      return std::make_shared<OpenVinoEngine>(std::move(file), model);
     } catch (const Error&) {
       throw;
     } catch (...) {
       throw EngineError(fmt::format("engine '{}': can't load {}: {}", kName, path, current_reason()));
     }
+  }
+
+ private:
+  static ov::AnyMap properties(const EngineFile& file, const EngineOptions& options) {
+    // Values like eager's: nothing is computed in a shorter type than the model's own.
+    ov::AnyMap map = {
+        ov::hint::performance_mode(ov::hint::PerformanceMode::LATENCY),
+        ov::hint::execution_mode(ov::hint::ExecutionMode::ACCURACY),
+        ov::hint::inference_precision(ov::element::f32),
+    };
+    for (const auto& [name, value] : file.options) {
+      map[name] = value;
+    }
+    if (options.threads > 0) {
+      map.insert_or_assign(ov::inference_num_threads.name(), options.threads);
+    }
+    map.insert_or_assign(ov::cache_dir.name(), std::string());  // an engine writes no files, whatever its options say
+    return map;
   }
 };
 

@@ -58,31 +58,17 @@ void Request::set_input(std::size_t index, const Tensor& tensor) {
 }
 
 Tensor Request::copy_output(std::size_t index) {
-  const ov::Tensor result = request_.get_output_tensor(index);
+  const EngineFile::Output& output = file_.outputs[index];
+  const ov::Tensor result = request_.get_output_tensor(output.result);
   const ov::Shape shape = result.get_shape();
-  file_.check_output(index, file_.outputs[index].dtype, shape.size());
-  if (!same_elements(file_.outputs[index].dtype, result.get_element_type()) || !result.is_continuous()) {
-    throw EngineError(fmt::format("engine '{}': output {} is {}{}, its {} promises {}", file_.backend, index,
-                                  result.get_element_type().to_string(), result.is_continuous() ? "" : " (strided)",
-                                  EngineFile::kName, to_string(file_.outputs[index].dtype)));
+  file_.check_output(index, output.dtype, shape.size());
+  if (!result.is_continuous()) {
+    throw EngineError(fmt::format("engine '{}': output {} has gaps", file_.backend, index));
   }
-  Dims sizes;
-  {
-    const std::vector<std::int64_t> values(shape.begin(), shape.end());
-    sizes = Dims(values);
-  }
-  Tensor copy = Tensor::empty(file_.outputs[index].dtype, sizes);
-  const std::size_t bytes = copy.byte_size();
-  if (bytes == 0) {
-    return copy;
-  }
-  if (copy.dtype() == DType::Bool) {
-    // A boolean of OpenVINO's is a byte of which any value but 0 is true.
-    const auto* from = static_cast<const std::uint8_t*>(result.data());
-    std::transform(from, from + bytes, static_cast<std::uint8_t*>(copy.data()),
-                   [](std::uint8_t value) { return static_cast<std::uint8_t>(value != 0); });
-  } else {
-    std::memcpy(copy.data(), result.data(), bytes);
+  sizes_.assign(shape.begin(), shape.end());
+  Tensor copy = Tensor::empty(output.dtype, Dims(sizes_));
+  if (result.get_size() > 0) {
+    convert_elements(result.get_element_type(), result.data(), output.dtype, copy.data(), result.get_size());
   }
   return copy;
 }

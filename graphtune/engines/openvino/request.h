@@ -34,7 +34,8 @@ class Request {
   const EngineFile& file_;
   ov::InferRequest request_;
   std::vector<Slot> slots_;
-  ov::Shape shape_;  ///< scratch
+  ov::Shape shape_;                  ///< scratch
+  std::vector<std::int64_t> sizes_;  ///< scratch
 };
 
 /// Requests that wait for their next call; grows to as many as ever ran at a time. Thread safe.

@@ -94,21 +94,29 @@ class AotiEngine final : public Engine {
       results = loader_.boxed_run(std::move(taken));
     }
 
-    file_.check_output_count(results.size());
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      const at::Tensor& result = results[i];
+    hand_out(results, outputs);
+  }
+
+  void hand_out(std::vector<at::Tensor>& results, std::vector<Tensor>& outputs) const {
+    if (results.size() != file_.result_count) {
+      throw EngineError(fmt::format("engine '{}': gave {} results, its {} promises {}", kName, results.size(),
+                                    EngineFile::kName, file_.result_count));
+    }
+    for (std::size_t i = 0; i < file_.outputs.size(); ++i) {
+      const at::Tensor& result = results[file_.outputs[i].result];
       if (!result.defined() || result.layout() != at::kStrided) {
         throw EngineError(fmt::format("engine '{}': output {} is no dense tensor", kName, i));
       }
       file_.check_output(i, static_cast<DType>(result.scalar_type()), static_cast<std::size_t>(result.dim()));
     }
-    outputs.reserve(results.size());
-    std::vector<std::size_t> sharers(results.size());
+    std::vector<Tensor> taken;
+    taken.reserve(results.size());
     for (std::size_t i = 0; i < results.size(); ++i) {
-      sharers[i] = count_sharers(results, i);
+      taken.push_back(take_from_torch(results[i], count_sharers(results, i)));
     }
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      outputs.push_back(take_from_torch(std::move(results[i]), sharers[i]));
+    outputs.reserve(file_.outputs.size());
+    for (const EngineFile::Output& output : file_.outputs) {
+      outputs.push_back(taken[output.result]);
     }
   }
 
