@@ -115,6 +115,9 @@ class GRAPHTUNE_API CallTree {
   /// Forgets the borrowed pointers (data, sizes, strides); rank, dtype, device and layout stay.
   void detach() noexcept;
 
+  [[nodiscard]] bool is_root(std::uint32_t node) const noexcept {
+    return node == 0 || (kind_ == Kind::Inputs && node == nodes_[0].end);
+  }
   /// The step by which its parent reaches node `node`; meaningless for a root.
   [[nodiscard]] Step step_of(std::uint32_t node) const;
 

@@ -73,8 +73,7 @@ void CallTree::for_each_path(NodeKind kind, const Function& function) const {
     while (!path.empty() && nodes_[path.back()].end <= id) {
       path.pop_back();
     }
-    const bool is_root = id == 0 || (kind_ == Kind::Inputs && id == nodes_[0].end);
-    if (!is_root) {
+    if (!is_root(id)) {
       path.push_back(id);
     }
     if (nodes_[id].kind == kind) {
