@@ -132,6 +132,7 @@ class GRAPHTUNE_API ShapeLearner {
   bool observe(ObservationSet::Row row);
   [[nodiscard]] bool has_tensors_of(const ShapeLearner& other) const noexcept;
   [[nodiscard]] const Derived& derived() const;
+  [[nodiscard]] Derived derive() const;
 
   ObservationSet observations_;
   std::shared_ptr<const std::vector<std::uint32_t>> offsets_;  // null: one tensor

@@ -1,6 +1,6 @@
 #pragma once
 
-// Between shape_learner.cpp, which decides, and shape_explain.cpp, which says why.
+// Between shape_derivation.cpp, which decides, and shape_explain.cpp, which says why.
 
 #include <cstdint>
 #include <optional>
