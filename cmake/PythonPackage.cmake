@@ -33,6 +33,8 @@ file(GLOB _sources CONFIGURE_DEPENDS python/bindings/*.cpp)
 if(_sources)
   nanobind_add_module(_core NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${_sources})
   target_include_directories(_core PRIVATE python)
+  # torch's headers bring an fmt of their own, which comes first: no library of that version is linked.
+  target_compile_definitions(_core PRIVATE FMT_HEADER_ONLY)
   target_link_libraries(_core PRIVATE graphtune graphtune_settings graphtune_libraries graphtune::torch_python)
   set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${GRAPHTUNE_PYTHON_DIR}/graphtune"
                                          INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
