@@ -1,16 +1,13 @@
 #include "graphtune/digest.h"
 
-#include <cerrno>
 #include <memory>
-#include <system_error>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/evp.h>
-#include <unistd.h>
 
 #include "graphtune/error.h"
+#include "graphtune/file.h"
 
 namespace graphtune {
 namespace {
@@ -45,41 +42,6 @@ class Sha256Stream {
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
 };
 
-class File {
- public:
-  explicit File(const std::filesystem::path& path)
-      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0) {
-      fail("can't be opened");
-    }
-  }
-  ~File() { ::close(descriptor_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  /// 0 at the end of the file.
-  std::size_t read(void* data, std::size_t size) {
-    for (;;) {
-      const ::ssize_t count = ::read(descriptor_, data, size);
-      if (count >= 0) {
-        return static_cast<std::size_t>(count);
-      }
-      if (errno != EINTR) {
-        fail("can't be read");
-      }
-    }
-  }
-
- private:
-  [[noreturn]] void fail(const char* what) {
-    throw Error(
-        fmt::format("{} {}: {}", path_.string(), what, std::generic_category().message(errno)));
-  }
-
-  const std::filesystem::path& path_;
-  int descriptor_;
-};
-
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') {
     return c - '0';
@@ -102,10 +64,10 @@ Sha256 sha256(std::string_view bytes) {
 }
 
 Sha256 sha256_file(const std::filesystem::path& path) {
-  File file(path);
+  InputFile file(path);
   Sha256Stream stream;
   std::vector<char> buffer(std::size_t{1} << 20);
-  while (const std::size_t count = file.read(buffer.data(), buffer.size())) {
+  while (const std::size_t count = file.read_some(buffer.data(), buffer.size())) {
     stream.update(buffer.data(), count);
   }
   return stream.finish();

@@ -5,338 +5,301 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <memory>
-#include <new>
-#include <optional>
+#include <limits>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "graphtune/constant.h"
 #include "graphtune/error.h"
+#include "graphtune/file.h"
+#include "graphtune/json_view.h"
+#include "graphtune/utf8.h"
 
 namespace graphtune {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "data is read as it lies in the file");
+static_assert(std::endian::native == std::endian::little, "the format is little endian");
 
-using Json = nlohmann::ordered_json;
-
-constexpr std::size_t kLengthBytes = 8;
-// The limit of the format's reference implementation.
+constexpr std::string_view kMetadata = "__metadata__";
+constexpr std::size_t kSizeBytes = sizeof(std::uint64_t);
+// As in the reference implementation, so that every file that it reads is read here.
 constexpr std::uint64_t kMaxHeader = 100'000'000;
-constexpr std::size_t kMaxRank = 64;  // torch's own limit
+constexpr std::size_t kMaxRank = 1024;
 
-struct TypeName {
+struct DTypeName {
   DType dtype;
   std::string_view name;
 };
-constexpr std::array kTypes{
-    TypeName{DType::Bool, "BOOL"},
-    TypeName{DType::UInt8, "U8"},
-    TypeName{DType::Int8, "I8"},
-    TypeName{DType::Float8E5M2, "F8_E5M2"},
-    TypeName{DType::Float8E4M3FN, "F8_E4M3"},
-    TypeName{DType::Int16, "I16"},
-    TypeName{DType::UInt16, "U16"},
-    TypeName{DType::Float16, "F16"},
-    TypeName{DType::BFloat16, "BF16"},
-    TypeName{DType::Int32, "I32"},
-    TypeName{DType::UInt32, "U32"},
-    TypeName{DType::Float32, "F32"},
-    TypeName{DType::Float64, "F64"},
-    TypeName{DType::Int64, "I64"},
-    TypeName{DType::UInt64, "U64"},
-    TypeName{DType::Complex64, "C64"},
-};
 
-std::optional<DType> dtype_of(std::string_view name) {
-  for (const TypeName& type : kTypes) {
-    if (type.name == name) {
-      return type.dtype;
-    }
-  }
-  return std::nullopt;
-}
+constexpr std::array kDTypes = std::to_array<DTypeName>({
+    {DType::Bool, "BOOL"},
+    {DType::UInt8, "U8"},
+    {DType::Int8, "I8"},
+    {DType::Int16, "I16"},
+    {DType::UInt16, "U16"},
+    {DType::Float16, "F16"},
+    {DType::BFloat16, "BF16"},
+    {DType::Int32, "I32"},
+    {DType::UInt32, "U32"},
+    {DType::Float32, "F32"},
+    {DType::Float64, "F64"},
+    {DType::Int64, "I64"},
+    {DType::UInt64, "U64"},
+    {DType::Complex64, "C64"},
+    {DType::Float8E5M2, "F8_E5M2"},
+    {DType::Float8E4M3FN, "F8_E4M3"},
+    {DType::Float8E5M2FNUZ, "F8_E5M2FNUZ"},
+    {DType::Float8E4M3FNUZ, "F8_E4M3FNUZ"},
+    {DType::Float8E8M0FNU, "F8_E8M0"},
+});
 
-std::string_view name_of(DType dtype, const std::string& tensor) {
-  for (const TypeName& type : kTypes) {
-    if (type.dtype == dtype) {
-      return type.name;
-    }
-  }
-  throw ValueError(
-      fmt::format("tensor '{}': safetensors has no type for {}", tensor, to_string(dtype)));
-}
-
-/// Where a tensor's bytes lie in the data section.
 struct Entry {
   std::string name;
-  DType dtype = DType::Float32;
-  std::vector<std::int64_t> sizes;
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
+  DType dtype;
+  Dims sizes;
+  std::size_t begin;
+  std::size_t end;
 };
 
-class Parser {
- public:
-  Parser(std::string_view bytes, std::string source) : bytes_(bytes), source_(std::move(source)) {}
-
-  /// Checked entries in the order of their data.
-  std::vector<Entry> parse() {
-    const std::string_view header = read_header();
-    data_size_ = bytes_.size() - kLengthBytes - header.size();
-    const Json json = parse_json(header);
-    if (!json.is_object()) {
-      fail("the header is no JSON object");
-    }
-    std::vector<Entry> entries;
-    for (const auto& [name, value] : json.items()) {
-      if (name != "__metadata__") {
-        entries.push_back(parse_entry(name, value));
-      }
-    }
-    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-      return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
-    });
-    check_gapless(entries);
-    return entries;
-  }
-
-  [[nodiscard]] std::uint64_t data_offset() const { return bytes_.size() - data_size_; }
-
- private:
-  [[noreturn]] void fail(const std::string& what) const {
-    throw ValueError(fmt::format("{}: {}", source_, what));
-  }
-
-  std::string_view read_header() const {
-    if (bytes_.size() < kLengthBytes) {
-      fail(
-          fmt::format("it has {} bytes, which is too short for a safetensors file", bytes_.size()));
-    }
-    std::uint64_t length = 0;
-    std::memcpy(&length, bytes_.data(), kLengthBytes);
-    if (length > kMaxHeader || length > bytes_.size() - kLengthBytes) {
-      fail(fmt::format("its header claims {} bytes, which the file of {} bytes does not hold",
-                       length, bytes_.size()));
-    }
-    return bytes_.substr(kLengthBytes, length);
-  }
-
-  Json parse_json(std::string_view header) const {
-    // Depth and doubled names are seen while parsing: the parser itself would recurse, and keep the
-    // last of two.
-    std::set<std::string> names;
-    bool doubled = false;
-    const Json::parser_callback_t watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-      if (depth > 4) {
-        fail("its header is nested too deep");
-      }
-      if (event == Json::parse_event_t::key && depth == 1) {
-        doubled = doubled || !names.insert(parsed.get<std::string>()).second;
-      }
-      return true;
-    };
-    try {
-      Json json = Json::parse(header.begin(), header.end(), watch);
-      if (doubled) {
-        fail("its header names a tensor twice");
-      }
-      return json;
-    } catch (const Json::exception& error) {
-      fail(fmt::format("its header is no valid JSON: {}", error.what()));
+DType read_dtype(const JsonView& json) {
+  const std::string& name = json.string();
+  for (const DTypeName& known : kDTypes) {
+    if (known.name == name) {
+      return known.dtype;
     }
   }
-
-  static std::optional<std::uint64_t> unsigned_integer(const Json& value) {
-    if (value.is_number_unsigned()) {
-      return value.get<std::uint64_t>();
-    }
-    return std::nullopt;
-  }
-
-  Entry parse_entry(const std::string& name, const Json& value) const {
-    const std::string where = fmt::format("tensor '{}'", name);
-    if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") ||
-        !value.contains("data_offsets")) {
-      fail(where + " lacks dtype, shape or data_offsets");
-    }
-    Entry entry;
-    entry.name = name;
-    const Json& type = value["dtype"];
-    const std::optional<DType> dtype =
-        type.is_string() ? dtype_of(type.get_ref<const std::string&>()) : std::nullopt;
-    if (!dtype) {
-      fail(fmt::format("{} has the unknown dtype {}", where,
-                       type.dump(-1, ' ', false, Json::error_handler_t::replace)));
-    }
-    entry.dtype = *dtype;
-    parse_shape(where, value["shape"], entry);
-    const Json& offsets = value["data_offsets"];
-    if (!offsets.is_array() || offsets.size() != 2 || !unsigned_integer(offsets[0]) ||
-        !unsigned_integer(offsets[1])) {
-      fail(where + ": data_offsets are not two positions");
-    }
-    entry.begin = *unsigned_integer(offsets[0]);
-    entry.end = *unsigned_integer(offsets[1]);
-    if (entry.begin > entry.end || entry.end > data_size_) {
-      fail(fmt::format("{}: data_offsets [{}, {}] lie outside of the {} bytes of data", where,
-                       entry.begin, entry.end, data_size_));
-    }
-    check_byte_count(where, entry);
-    return entry;
-  }
-
-  void parse_shape(const std::string& where, const Json& shape, Entry& entry) const {
-    if (!shape.is_array() || shape.size() > kMaxRank) {
-      fail(fmt::format("{}: its shape is no list of at most {} sizes", where, kMaxRank));
-    }
-    for (const Json& size : shape) {
-      const std::optional<std::uint64_t> number = unsigned_integer(size);
-      if (!number || *number > static_cast<std::uint64_t>(INT64_MAX)) {
-        fail(where + ": its shape holds something that is no size");
-      }
-      entry.sizes.push_back(static_cast<std::int64_t>(*number));
-    }
-  }
-
-  void check_byte_count(const std::string& where, const Entry& entry) const {
-    std::uint64_t count = item_size(entry.dtype);
-    for (const std::int64_t size : entry.sizes) {
-      if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(size), &count)) {
-        fail(where + ": its shape has more elements than memory can hold");
-      }
-    }
-    if (count != entry.end - entry.begin) {
-      fail(fmt::format("{}: its shape needs {} bytes, its data_offsets span {}", where, count,
-                       entry.end - entry.begin));
-    }
-  }
-
-  void check_gapless(const std::vector<Entry>& entries) const {
-    std::uint64_t position = 0;
-    for (const Entry& entry : entries) {
-      if (entry.begin != position) {
-        fail(fmt::format(
-            "tensor '{}' begins at {}, where {} is expected: data overlaps or has a gap",
-            entry.name, entry.begin, position));
-      }
-      position = entry.end;
-    }
-    if (position != data_size_) {
-      fail(fmt::format("{} bytes of data belong to no tensor", data_size_ - position));
-    }
-  }
-
-  std::string_view bytes_;
-  std::string source_;
-  std::uint64_t data_size_ = 0;
-};
-
-/// A tensor over the buffer where its alignment allows, else a copy.
-Tensor make_tensor(const Entry& entry, char* data, const std::shared_ptr<void>& buffer) {
-  const Dims sizes{std::span<const std::int64_t>(entry.sizes)};
-  const std::size_t alignment =
-      std::min<std::size_t>(item_size(entry.dtype), alignof(std::max_align_t));
-  if (reinterpret_cast<std::uintptr_t>(data) % alignment == 0) {
-    return {data, entry.dtype, sizes, contiguous_strides(sizes.span()), buffer};
-  }
-  Tensor copy = Tensor::empty(entry.dtype, sizes);
-  if (entry.end > entry.begin) {
-    std::memcpy(copy.data(), data, entry.end - entry.begin);
-  }
-  return copy;
+  json.fail(fmt::format("the dtype {} is unknown", python_repr(cut_utf8(name, 40))));
 }
 
-NamedTensors tensors_of(std::shared_ptr<char[]> buffer, std::size_t size,
-                        const std::string& source) {
-  Parser parser(std::string_view(buffer.get(), size), source);
-  const std::vector<Entry> entries = parser.parse();
-  const std::shared_ptr<void> owner(buffer, buffer.get());
-  NamedTensors tensors;
+Dims read_shape(const JsonView& json) {
+  if (json.size() > kMaxRank) {
+    json.fail(fmt::format("more than {} dimensions", kMaxRank));
+  }
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(json.size());
+  for (const JsonView& size : json.items()) {
+    sizes.push_back(size.integer(0, std::numeric_limits<std::int64_t>::max()));
+  }
+  return {std::span<const std::int64_t>(sizes)};
+}
+
+Entry read_entry(const std::string& name, const JsonView& json, std::size_t data_size) {
+  json.allow_only({"dtype", "shape", "data_offsets"});
+  Entry entry{name, read_dtype(json.at("dtype")), read_shape(json.at("shape")), 0, 0};
+  const JsonView offsets = json.at("data_offsets");
+  if (offsets.size() != 2) {
+    offsets.fail("expected the begin and the end");
+  }
+  const auto limit = static_cast<std::int64_t>(data_size);
+  entry.begin = static_cast<std::size_t>(offsets.at(0).integer(0, limit));
+  entry.end = static_cast<std::size_t>(
+      offsets.at(1).integer(static_cast<std::int64_t>(entry.begin), limit));
+  std::size_t bytes = 0;
+  try {
+    bytes = contiguous_byte_size(entry.dtype, entry.sizes.span());
+  } catch (const ValueError& error) {
+    json.fail(error.what());
+  }
+  if (entry.end - entry.begin != bytes) {
+    offsets.fail(fmt::format("{} bytes for a tensor that has {}", entry.end - entry.begin, bytes));
+  }
+  return entry;
+}
+
+/// Entries in the order of the data, which they fill without gap or overlap.
+std::vector<Entry> read_header(std::string_view text, std::size_t data_size, TextMap* metadata) {
+  // The format says so: a file of another kind is recognised here at the latest.
+  if (text.empty() || text.front() != '{') {
+    throw ValueError("the header does not begin with {");
+  }
+  const Json header = parse_json(text, "the header");
+  std::vector<Entry> entries;
+  for (const auto& [name, value] : JsonView(header).members()) {
+    if (name != kMetadata) {
+      entries.push_back(read_entry(name, value, data_size));
+      continue;
+    }
+    for (const auto& [key, item] : value.members()) {
+      const std::string& content = item.string(kMaxHeader);
+      if (metadata != nullptr) {
+        metadata->emplace(key, content);
+      }
+    }
+  }
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  std::size_t position = 0;
+  for (const Entry& entry : entries) {
+    if (entry.begin != position) {
+      throw ValueError(fmt::format("the data of {} begin at {}, the tensor before ends at {}",
+                                   python_repr(cut_utf8(entry.name, 80)), entry.begin, position));
+    }
+    position = entry.end;
+  }
+  if (position != data_size) {
+    throw ValueError(fmt::format("{} bytes of data, but the tensors have {}", data_size, position));
+  }
+  return entries;
+}
+
+Tensor tensor_of(const Entry& entry, const Tensor& data) {
+  auto* bytes = static_cast<std::byte*>(data.data()) + entry.begin;
+  const std::size_t size = entry.end - entry.begin;
+  if (entry.dtype == DType::Bool &&
+      std::any_of(bytes, bytes + size, [](std::byte b) { return b > std::byte{1}; })) {
+    // As a C++ bool, another byte is undefined behaviour for whoever reads it.
+    throw ValueError(fmt::format("{} is of BOOL but has bytes other than 0 and 1",
+                                 python_repr(cut_utf8(entry.name, 80))));
+  }
+  const std::size_t alignment = std::min<std::size_t>(item_size(entry.dtype), 8);
+  if (reinterpret_cast<std::uintptr_t>(bytes) % alignment == 0) {
+    return {bytes, entry.dtype, entry.sizes, contiguous_strides(entry.sizes.span()), data.owner()};
+  }
+  // The format does not align tensors, its writers do.
+  Tensor aligned = Tensor::empty(entry.dtype, entry.sizes);
+  std::memcpy(aligned.data(), bytes, size);
+  return aligned;
+}
+
+/// `source` gives the file's bytes, one piece after the other.
+template <typename Source>
+std::vector<NamedTensor> read_tensors(std::uint64_t file_size, TextMap* metadata, Source&& source) {
+  if (file_size < kSizeBytes) {
+    throw ValueError(
+        fmt::format("only {} bytes: a file begins with the size of its header", file_size));
+  }
+  std::uint64_t header_size = 0;
+  source(&header_size, kSizeBytes);
+  if (header_size > kMaxHeader || header_size > file_size - kSizeBytes) {
+    throw ValueError(fmt::format("a header of {} bytes in a file of {} (at most {} are allowed)",
+                                 header_size, file_size, kMaxHeader));
+  }
+  std::string header(static_cast<std::size_t>(header_size), '\0');
+  source(header.data(), header.size());
+  const auto data_size = static_cast<std::size_t>(file_size - kSizeBytes - header_size);
+  TextMap texts;
+  const std::vector<Entry> entries = read_header(header, data_size, &texts);
+  const Tensor data = Tensor::empty(DType::UInt8, {static_cast<std::int64_t>(data_size)});
+  source(data.data(), data_size);
+  std::vector<NamedTensor> tensors;
   tensors.reserve(entries.size());
   for (const Entry& entry : entries) {
-    tensors.emplace_back(
-        entry.name, make_tensor(entry, buffer.get() + parser.data_offset() + entry.begin, owner));
+    tensors.emplace_back(entry.name, tensor_of(entry, data));
+  }
+  if (metadata != nullptr) {
+    *metadata = std::move(texts);
   }
   return tensors;
 }
 
+[[noreturn]] void throw_damaged(std::string_view what, const ValueError& error) {
+  throw BundleError(fmt::format("{} is no valid safetensors file: {}", what, error.what()));
+}
+
 }  // namespace
 
-NamedTensors read_safetensors(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
-  if (size < 0) {
-    throw Error(
-        fmt::format("{}: can't be read; check that the file is there and readable", path.string()));
+std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path, TextMap* metadata) {
+  InputFile file(path);
+  try {
+    return read_tensors(file.size(), metadata,
+                        [&file](void* data, std::size_t size) { file.read(data, size); });
+  } catch (const ValueError& error) {
+    throw_damaged(path.string(), error);
   }
-  const std::shared_ptr<char[]> buffer(new char[static_cast<std::size_t>(size)]);
-  file.seekg(0);
-  if (!file.read(buffer.get(), size)) {
-    throw Error(fmt::format("{}: can't be read to its end", path.string()));
-  }
-  return tensors_of(buffer, static_cast<std::size_t>(size), path.string());
 }
 
-NamedTensors parse_safetensors(std::string_view bytes) {
-  const std::shared_ptr<char[]> buffer(new char[bytes.size()]);
-  std::copy(bytes.begin(), bytes.end(), buffer.get());
-  return tensors_of(buffer, bytes.size(), "safetensors");
+std::vector<NamedTensor> parse_safetensors(std::span<const std::byte> bytes, std::string_view what,
+                                           TextMap* metadata) {
+  std::size_t position = 0;
+  try {
+    return read_tensors(bytes.size(), metadata, [&](void* data, std::size_t size) {
+      if (size > 0) {
+        std::memcpy(data, bytes.data() + position, size);
+        position += size;
+      }
+    });
+  } catch (const ValueError& error) {
+    throw_damaged(what, error);
+  }
 }
 
-void write_safetensors(const std::filesystem::path& path,
-                       std::span<const std::pair<std::string, Tensor>> tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  // Widest elements first: then each tensor is aligned to its element size, as the reference
-  // implementation does.
-  std::vector<const std::pair<std::string, Tensor>*> order;
-  for (const auto& item : tensors) {
-    order.push_back(&item);
+namespace {
+
+std::string_view name_of(const NamedTensor& tensor) {
+  for (const DTypeName& known : kDTypes) {
+    if (known.dtype == tensor.second.dtype()) {
+      return known.name;
+    }
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return item_size(a->second.dtype()) > item_size(b->second.dtype());
+  throw ValueError(fmt::format("{} is of {}, which safetensors files can't hold",
+                               python_repr(tensor.first), to_string(tensor.second.dtype())));
+}
+
+void check_writable(std::span<const NamedTensor> tensors) {
+  std::set<std::string_view> names;
+  for (const auto& [name, tensor] : tensors) {
+    const std::string shown = python_repr(cut_utf8(name, 80));
+    if (name == kMetadata || !is_utf8(name)) {
+      throw ValueError(
+          fmt::format("{} can't be the name of a tensor in a safetensors file", shown));
+    }
+    if (!names.insert(name).second) {
+      throw ValueError(fmt::format("two tensors are named {}", shown));
+    }
+    if (!tensor.defined() || tensor.device() != DeviceType::Cpu) {
+      throw ValueError(fmt::format("{} is {}: only tensors on the CPU can be written", shown,
+                                   tensor.defined() ? "on another device" : "undefined"));
+    }
+  }
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
+                       const TextMap& metadata) {
+  check_writable(tensors);
+  // Larger elements first, as the reference implementation does: so all of them are aligned.
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return item_size(tensors[a].second.dtype()) > item_size(tensors[b].second.dtype());
   });
   Json header = Json::object();
-  if (!metadata.empty()) {
-    header["__metadata__"] = metadata;
-  }
-  std::uint64_t position = 0;
-  for (const auto* item : order) {
-    const auto& [name, tensor] = *item;
-    if (header.contains(name) || name == "__metadata__") {
-      throw ValueError(fmt::format("tensor '{}': the name is taken", name));
-    }
-    const std::uint64_t end = position + tensor.byte_size();
-    header[name] = {
-        {"dtype", name_of(tensor.dtype(), name)},
+  std::size_t offset = 0;
+  for (const std::size_t i : order) {
+    const Tensor& tensor = tensors[i].second;
+    const std::size_t end = offset + tensor.byte_size();
+    header[tensors[i].first] = {
+        {"dtype", name_of(tensors[i])},
         {"shape", std::vector<std::int64_t>(tensor.sizes().begin(), tensor.sizes().end())},
-        {"data_offsets", {position, end}}};
-    position = end;
+        {"data_offsets", {offset, end}}};
+    offset = end;
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const Json::exception& error) {
-    throw ValueError(fmt::format("a tensor's name is no valid UTF-8: {}", error.what()));
+  for (const auto& [key, text] : metadata) {
+    if (!is_utf8(key) || !is_utf8(text)) {
+      throw ValueError(fmt::format("the metadata {} is no UTF-8", python_repr(cut_utf8(key, 80))));
+    }
+    header[std::string(kMetadata)][key] = text;
   }
-  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
-  const std::uint64_t length = text.size();
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char*>(&length), kLengthBytes);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  for (const auto* item : order) {
-    const Tensor dense = item->second.contiguous();
-    file.write(static_cast<const char*>(dense.data()),
-               static_cast<std::streamsize>(dense.byte_size()));
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // aligns the data
+  if (text.size() > kMaxHeader) {
+    throw ValueError(
+        fmt::format("a header of {} bytes: safetensors files allow {}", text.size(), kMaxHeader));
   }
-  file.close();
-  if (!file) {
-    throw Error(fmt::format("{}: can't be written; check the folder and the space on the disk",
-                            path.string()));
+  OutputFile file(path);
+  const std::uint64_t header_size = text.size();
+  file.write(&header_size, sizeof header_size);
+  file.write(text);
+  for (const std::size_t i : order) {
+    const Tensor tensor = tensors[i].second.contiguous();
+    file.write(tensor.data(), tensor.byte_size());
   }
+  file.commit();
 }
 
 }  // namespace graphtune

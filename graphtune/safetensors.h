@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -11,28 +12,32 @@
 #include "graphtune/export.h"
 #include "graphtune/tensor.h"
 
+// The safetensors format (https://github.com/huggingface/safetensors#format): 8 bytes with the size
+// N of the header, little endian; N bytes of JSON, {"name": {"dtype": "F32", "shape": [2, 3],
+// "data_offsets": [begin, end]}, "__metadata__": {"key": "text"}}; then the bytes of the tensors,
+// row-major, without gaps.
+
 namespace graphtune {
 
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using NamedTensor = std::pair<std::string, Tensor>;
+using TextMap = std::map<std::string, std::string>;
 
-/// Reads tensors from a safetensors file, in the order of their data. All share one buffer with the
-/// file's contents.
-///
-/// The format (https://huggingface.co/docs/safetensors, "Format"): 8 bytes with the length N of the
-/// header, little endian; N bytes of JSON, name -> {dtype, shape, data_offsets: [begin, end)}, and
-/// perhaps "__metadata__"; then the data, without gaps or overlaps, row-major, little endian.
-///
-/// The file is not trusted: lengths, offsets, dtypes and shapes are checked before any is used.
-/// Throws ValueError naming the file (or "safetensors" for bytes), the tensor and what is wrong;
-/// Error when the file can't be read.
-[[nodiscard]] GRAPHTUNE_API NamedTensors read_safetensors(const std::filesystem::path& path);
-/// The same from memory, which is copied.
-[[nodiscard]] GRAPHTUNE_API NamedTensors parse_safetensors(std::string_view bytes);
+/// Reads all tensors, in the order of the file; they share one buffer. Nothing in the file is
+/// believed: sizes, offsets, gaps and overlaps, dtypes and the bytes of booleans are checked.
+/// Throws BundleError that names the file and the tensor for a damaged file, Error for one that
+/// can't be read.
+[[nodiscard]] GRAPHTUNE_API std::vector<NamedTensor> read_safetensors(
+    const std::filesystem::path& path, TextMap* metadata = nullptr);
 
-/// Writes CPU tensors of any strides. Throws ValueError for a name given twice or a dtype that the
-/// format lacks, Error when the file can't be written.
+/// The same from memory, which is copied. `what` names it in messages.
+[[nodiscard]] GRAPHTUNE_API std::vector<NamedTensor> parse_safetensors(
+    std::span<const std::byte> bytes, std::string_view what, TextMap* metadata = nullptr);
+
+/// Writes the file at once or not at all. Strided tensors are made contiguous. Throws ValueError
+/// that names the tensor for a name given twice or that is no UTF-8, a dtype that the format has
+/// not, an undefined tensor, and one that is not on the CPU.
 GRAPHTUNE_API void write_safetensors(const std::filesystem::path& path,
-                                     std::span<const std::pair<std::string, Tensor>> tensors,
-                                     const std::map<std::string, std::string>& metadata = {});
+                                     std::span<const NamedTensor> tensors,
+                                     const TextMap& metadata = {});
 
 }  // namespace graphtune

@@ -21,8 +21,11 @@ std::string sizes_to_string(std::span<const std::int64_t> sizes) {
 
 std::shared_ptr<void> allocate(std::size_t bytes) {
   // Never null, so that an empty tensor's data may be passed on like any other.
-  return {::operator new(std::max<std::size_t>(bytes, 1), kAlignment),
-          [](void* data) { ::operator delete(data, kAlignment); }};
+  void* data = ::operator new(std::max<std::size_t>(bytes, 1), kAlignment, std::nothrow);
+  if (data == nullptr) {
+    throw Error(fmt::format("there is not enough memory for a tensor of {} bytes", bytes));
+  }
+  return {data, [](void* memory) { ::operator delete(memory, kAlignment); }};
 }
 
 /// Sizes of 0 count as 1: they make a tensor empty, but its strides are made of the other sizes.
@@ -38,22 +41,6 @@ void check_countable(std::span<const std::int64_t> sizes, std::int64_t item) {
                                    sizes_to_string(sizes)));
     }
   }
-}
-
-/// Bytes of a contiguous tensor; throws when they can't be counted.
-std::size_t checked_byte_size(DType dtype, std::span<const std::int64_t> sizes) {
-  const std::size_t item = item_size(dtype);
-  if (item == 0) {
-    throw ValueError(
-        fmt::format("no tensor of {} can be made: its elements are no whole number of bytes",
-                    to_string(dtype)));
-  }
-  check_countable(sizes, static_cast<std::int64_t>(item));
-  std::size_t bytes = item;
-  for (const std::int64_t size : sizes) {
-    bytes *= static_cast<std::size_t>(size);
-  }
-  return bytes;
 }
 
 /// The inner dimensions that lie in one run of memory, in elements, and how many outer dimensions
@@ -160,7 +147,7 @@ Tensor::Tensor(void* data, DType dtype, Dims sizes, Dims strides, std::shared_pt
 }
 
 Tensor Tensor::empty(DType dtype, const Dims& sizes) {
-  std::shared_ptr<void> memory = allocate(checked_byte_size(dtype, sizes.span()));
+  std::shared_ptr<void> memory = allocate(contiguous_byte_size(dtype, sizes.span()));
   void* data = memory.get();
   return {data, dtype, sizes, contiguous_strides(sizes.span()), std::move(memory)};
 }
@@ -190,6 +177,21 @@ Tensor Tensor::contiguous() const {
   copy_strided(static_cast<std::byte*>(copy.data()), static_cast<const std::byte*>(data_),
                item_size(dtype_), sizes_.span(), strides_.span());
   return copy;
+}
+
+std::size_t contiguous_byte_size(DType dtype, std::span<const std::int64_t> sizes) {
+  const std::size_t item = item_size(dtype);
+  if (item == 0) {
+    throw ValueError(
+        fmt::format("no tensor of {} can be made: its elements are no whole number of bytes",
+                    to_string(dtype)));
+  }
+  check_countable(sizes, static_cast<std::int64_t>(item));
+  std::size_t bytes = item;
+  for (const std::int64_t size : sizes) {
+    bytes *= static_cast<std::size_t>(size);
+  }
+  return bytes;
 }
 
 Dims contiguous_strides(std::span<const std::int64_t> sizes) {

@@ -137,6 +137,11 @@ inline TensorView Tensor::view() const noexcept {
   return view;
 }
 
+/// Bytes of a contiguous tensor. Throws ValueError for a negative size, where bytes or strides
+/// can't be counted, and for a dtype whose elements are no whole number of bytes.
+[[nodiscard]] GRAPHTUNE_API std::size_t contiguous_byte_size(DType dtype,
+                                                             std::span<const std::int64_t> sizes);
+
 /// Row-major strides, in elements.
 [[nodiscard]] GRAPHTUNE_API Dims contiguous_strides(std::span<const std::int64_t> sizes);
 
