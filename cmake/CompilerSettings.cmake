@@ -50,3 +50,10 @@ if(_sanitizers)
   add_compile_options(-fsanitize=${_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
   add_link_options(-fsanitize=${_sanitizers})
 endif()
+
+# Shared libraries refuse what no library defines when they are linked, instead of when someone loads them. (Sanitizers'
+# own functions are in the executable.)
+set(GRAPHTUNE_NO_UNDEFINED "")
+if(NOT _sanitizers)
+  set(GRAPHTUNE_NO_UNDEFINED -Wl,--no-undefined)
+endif()

@@ -20,11 +20,7 @@ target_link_libraries(graphtune_libraries INTERFACE nlohmann_json::nlohmann_json
 target_link_libraries(
   graphtune PRIVATE $<BUILD_INTERFACE:graphtune_strict_settings> $<BUILD_INTERFACE:graphtune_libraries> OpenSSL::Crypto
                     Threads::Threads ${CMAKE_DL_LIBS})
-# A function without a body shows when the library is linked, not when someone uses it (clang's sanitizer runtimes are
-# found in the executable only).
-if(NOT GRAPHTUNE_SANITIZE AND NOT GRAPHTUNE_FUZZ)
-  target_link_options(graphtune PRIVATE -Wl,--no-undefined)
-endif()
+target_link_options(graphtune PRIVATE ${GRAPHTUNE_NO_UNDEFINED})
 # A call inside the library needs no detour through the symbol table.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(graphtune PRIVATE -fno-semantic-interposition)
