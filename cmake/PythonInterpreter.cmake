@@ -16,7 +16,7 @@ function(graphtune_find_python_package name result)
     return()
   endif()
   execute_process(
-    COMMAND "${Python_EXECUTABLE}" -c
+    COMMAND "${Python_EXECUTABLE}" -P -c # -P: not from the current folder
             "import importlib.util as u; s = u.find_spec('${name}'); print(list(s.submodule_search_locations)[0] if s else '')"
     OUTPUT_VARIABLE _folder OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   set(${result} "${_folder}" PARENT_SCOPE)

@@ -6,7 +6,7 @@ if(NOT TARGET graphtune::torch_python)
   message(FATAL_ERROR "The Python extension needs torch with its headers in ${Python_EXECUTABLE}: install it there "
                       "(scripts/setup.sh does), or configure with -DGRAPHTUNE_PYTHON=OFF")
 endif()
-execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir OUTPUT_VARIABLE _nanobind_dir
+execute_process(COMMAND "${Python_EXECUTABLE}" -P -m nanobind --cmake_dir OUTPUT_VARIABLE _nanobind_dir
                 OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE _failed ERROR_QUIET)
 if(_failed)
   message(FATAL_ERROR "The Python extension needs nanobind in ${Python_EXECUTABLE}: install it there "
