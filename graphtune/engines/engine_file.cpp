@@ -40,8 +40,7 @@ const Json& member(const Json& object, const char* key, const std::string& where
 std::string string_member(const Json& object, const char* key, const std::string& where = {}) {
   const Json& value = member(object, key, where);
   if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
-    refuse(path_of(where, key),
-           "must be a string that is not empty");
+    refuse(path_of(where, key), "must be a string that is not empty");
   }
   return value.get<std::string>();
 }
@@ -120,7 +119,8 @@ EngineFile::Input parse_input(const Json& value, const std::string& where) {
   input.dtype = dtype_member(value, where);
   const Json& shape = array_member(value, "shape", where);
   if (shape.size() > kMaxRank) {
-    refuse(where + ".shape", fmt::format("{} axes, at most {} are possible", shape.size(), kMaxRank));
+    refuse(where + ".shape",
+           fmt::format("{} axes, at most {} are possible", shape.size(), kMaxRank));
   }
   for (const Json& size : shape) {
     if (size.is_string()) {
@@ -181,7 +181,8 @@ EngineFile parse_engine_file(std::string_view text) {
 
   const std::int64_t format = integer_member(root, "format", {}, kMaxIndex);
   if (format != EngineFile::kFormat) {
-    refuse("format", fmt::format("{}; this version of graphtune reads {}", format, EngineFile::kFormat));
+    refuse("format",
+           fmt::format("{}; this version of graphtune reads {}", format, EngineFile::kFormat));
   }
 
   EngineFile file;
@@ -226,30 +227,33 @@ EngineFile read_engine_file(const std::filesystem::path& folder, std::string_vie
 
 void EngineFile::check_inputs(std::span<const Tensor> tensors, DeviceType device) const {
   if (tensors.size() < tensor_count) {
-    throw EngineError(fmt::format("engine '{}': given {} tensors, it reads {}", backend, tensors.size(), tensor_count));
+    throw EngineError(fmt::format("engine '{}': given {} tensors, it reads {}", backend,
+                                  tensors.size(), tensor_count));
   }
   for (const Input& input : inputs) {
     const Tensor& tensor = tensors[input.index];
     if (!tensor.defined() || tensor.dtype() != input.dtype) {
-      throw EngineError(fmt::format("engine '{}': tensor {} is {}, it was built for {}", backend, input.index,
-                                    tensor.defined() ? to_string(tensor.dtype()) : "undefined",
-                                    to_string(input.dtype)));
+      throw EngineError(fmt::format(
+          "engine '{}': tensor {} is {}, it was built for {}", backend, input.index,
+          tensor.defined() ? to_string(tensor.dtype()) : "undefined", to_string(input.dtype)));
     }
-    const bool fits = std::equal(tensor.sizes().begin(), tensor.sizes().end(), input.sizes.begin(), input.sizes.end(),
-                                 [](std::int64_t given, std::int64_t built) {
+    const bool fits = std::equal(tensor.sizes().begin(), tensor.sizes().end(), input.sizes.begin(),
+                                 input.sizes.end(), [](std::int64_t given, std::int64_t built) {
                                    return given == built || (built == kAnySize && given >= 0);
                                  });
     if (!fits) {
-      throw EngineError(fmt::format("engine '{}': tensor {} has sizes {}, it was built for {}", backend, input.index,
-                                    describe_sizes(tensor.sizes().span()), describe_sizes(input.sizes)));
+      throw EngineError(fmt::format("engine '{}': tensor {} has sizes {}, it was built for {}",
+                                    backend, input.index, describe_sizes(tensor.sizes().span()),
+                                    describe_sizes(input.sizes)));
     }
     if (tensor.device() != device) {
-      throw EngineError(fmt::format("engine '{}': tensor {} is on {}, it was built for {}", backend, input.index,
-                                    to_string(tensor.device()), to_string(device)));
+      throw EngineError(fmt::format("engine '{}': tensor {} is on {}, it was built for {}", backend,
+                                    input.index, to_string(tensor.device()), to_string(device)));
     }
     if (!tensor.view().is_contiguous()) {
-      throw EngineError(fmt::format("engine '{}': tensor {} is not contiguous; pass tensor.contiguous()", backend,
-                                    input.index));
+      throw EngineError(
+          fmt::format("engine '{}': tensor {} is not contiguous; pass tensor.contiguous()", backend,
+                      input.index));
     }
   }
 }
@@ -257,8 +261,9 @@ void EngineFile::check_inputs(std::span<const Tensor> tensors, DeviceType device
 void EngineFile::check_output(std::size_t index, DType dtype, std::size_t rank) const {
   const Output& promised = outputs[index];
   if (dtype != promised.dtype || rank != promised.rank) {
-    throw EngineError(fmt::format("engine '{}': output {} is {} of rank {}, its {} promises {} of rank {}", backend,
-                                  index, to_string(dtype), rank, kName, to_string(promised.dtype), promised.rank));
+    throw EngineError(fmt::format(
+        "engine '{}': output {} is {} of rank {}, its {} promises {} of rank {}", backend, index,
+        to_string(dtype), rank, kName, to_string(promised.dtype), promised.rank));
   }
 }
 

@@ -24,13 +24,16 @@ struct GRAPHTUNE_API EngineFile {
 
   /// In the engine's own order.
   struct Input {
-    std::size_t index = 0;  ///< which of the call's tensors (canonical order); unused ones may be left out
+    std::size_t index =
+        0;  ///< which of the call's tensors (canonical order); unused ones may be left out
     DType dtype = DType::Float32;
-    std::vector<std::int64_t> sizes;  ///< kAnySize where the axis varies: the contract knows the range
+    std::vector<std::int64_t>
+        sizes;  ///< kAnySize where the axis varies: the contract knows the range
   };
   /// In the graph's order.
   struct Output {
-    std::size_t result = 0;  ///< which of the engine's results; outputs that are the same tensor share one
+    std::size_t result =
+        0;  ///< which of the engine's results; outputs that are the same tensor share one
     DType dtype = DType::Float32;
     std::size_t rank = 0;
   };
@@ -40,15 +43,16 @@ struct GRAPHTUNE_API EngineFile {
   std::string file;  ///< name of the engine's main file, in `folder`
   std::vector<Input> inputs;
   std::vector<Output> outputs;
-  std::map<std::string, std::string> options;   ///< for the engine's runtime; numbers and booleans as JSON writes them
+  std::map<std::string, std::string>
+      options;  ///< for the engine's runtime; numbers and booleans as JSON writes them
   std::map<std::string, std::string> versions;  ///< of the libraries that built it
   std::size_t tensor_count = 0;                 ///< a call has at least so many tensors
   std::size_t result_count = 0;                 ///< the engine gives at least so many results
 
   [[nodiscard]] std::filesystem::path path() const { return folder / file; }
 
-  /// Count, dtype, rank, fixed sizes and contiguity of the inputs that the engine takes, all on a device of kind `device`.
-  /// Throws EngineError.
+  /// Count, dtype, rank, fixed sizes and contiguity of the inputs that the engine takes, all on a
+  /// device of kind `device`. Throws EngineError.
   void check_inputs(std::span<const Tensor> tensors, DeviceType device) const;
   /// Throws EngineError when output `index` is not what the build promised.
   void check_output(std::size_t index, DType dtype, std::size_t rank) const;

@@ -1,11 +1,10 @@
-#include "graphtune/engines/engine_file.h"
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <fstream>
-
+#include "graphtune/engines/engine_file.h"
 #include "graphtune/error.h"
 
 namespace graphtune {
@@ -62,28 +61,35 @@ TEST(EngineFile, ErrorsNameTheField) {
   EXPECT_THAT(error_of("{\"format\": 1,"), HasSubstr("malformed JSON at byte 14"));
   EXPECT_THAT(error_of("[]"), HasSubstr("(root): must be an object"));
   EXPECT_THAT(error_of(std::string(100'000, '[')), HasSubstr("malformed"));
-  EXPECT_THAT(error_of(edited("\"format\": 1", "\"format\": 2")), HasSubstr("format: 2; this version"));
+  EXPECT_THAT(error_of(edited("\"format\": 1", "\"format\": 2")),
+              HasSubstr("format: 2; this version"));
   EXPECT_THAT(error_of(edited("\"backend\": \"aoti\",", "")), HasSubstr("backend: missing"));
   EXPECT_THAT(error_of(edited("\"model.pt2\"", "7")), HasSubstr("file: must be a string"));
-  EXPECT_THAT(error_of(edited("\"index\": 2", "\"index\": -2")), HasSubstr("inputs[0].index: must be in 0 .."));
-  EXPECT_THAT(error_of(edited("\"index\": 2", "\"index\": 18446744073709551615")), HasSubstr("inputs[0].index"));
-  EXPECT_THAT(error_of(edited("\"index\": 2", "\"index\": 2.5")), HasSubstr("inputs[0].index: must be an integer"));
+  EXPECT_THAT(error_of(edited("\"index\": 2", "\"index\": -2")),
+              HasSubstr("inputs[0].index: must be in 0 .."));
+  EXPECT_THAT(error_of(edited("\"index\": 2", "\"index\": 18446744073709551615")),
+              HasSubstr("inputs[0].index"));
+  EXPECT_THAT(error_of(edited("\"index\": 2", "\"index\": 2.5")),
+              HasSubstr("inputs[0].index: must be an integer"));
   EXPECT_THAT(error_of(edited("int64", "int65")), HasSubstr("inputs[1].dtype: "));
   EXPECT_THAT(error_of(edited("\"s0\", 4", "\"s0\", -4")), HasSubstr("inputs[0].shape"));
-  EXPECT_THAT(error_of(edited("\"rank\": 1", "\"rank\": 65")), HasSubstr("outputs[0].rank: must be in 0 .. 64"));
+  EXPECT_THAT(error_of(edited("\"rank\": 1", "\"rank\": 65")),
+              HasSubstr("outputs[0].rank: must be in 0 .. 64"));
   EXPECT_THAT(error_of(edited("\"B\": 2", "\"B\": [2]")), HasSubstr("options.B"));
 }
 
 TEST(EngineFile, FilesStayInTheFolder) {
-  for (const char* name : {"../model.pt2", "/etc/passwd", "a/b", "..", ".", "a\\\\b", "a\\u0000b"}) {
-    EXPECT_THAT(error_of(edited("\"file\": \"model.pt2\"", std::string("\"file\": \"") + name + "\"")),
-                HasSubstr("is not the plain name of a file"));
+  for (const char* name :
+       {"../model.pt2", "/etc/passwd", "a/b", "..", ".", "a\\\\b", "a\\u0000b"}) {
+    EXPECT_THAT(
+        error_of(edited("\"file\": \"model.pt2\"", std::string("\"file\": \"") + name + "\"")),
+        HasSubstr("is not the plain name of a file"));
   }
 }
 
 TEST(EngineFile, ReadsAFolder) {
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("graphtune_engine_file_" + std::to_string(getpid()));
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() /
+                                       ("graphtune_engine_file_" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
   EXPECT_THROW((void)read_engine_file(folder, "aoti"), BundleError);
   std::ofstream(folder / "engine.json") << kGood;
@@ -100,8 +106,10 @@ TEST(EngineFile, ChecksTensors) {
   const Tensor y = Tensor::zeros(DType::Int64, {});
   EXPECT_NO_THROW(file.check_inputs(std::vector<Tensor>{y, Tensor(), x}, DeviceType::Cpu));
   EXPECT_THROW(file.check_inputs(std::vector<Tensor>{y, x}, DeviceType::Cpu), EngineError);
-  EXPECT_THROW(file.check_inputs(std::vector<Tensor>{x, Tensor(), y}, DeviceType::Cpu), EngineError);
-  EXPECT_THROW(file.check_inputs(std::vector<Tensor>{y, Tensor(), x}, DeviceType::Cuda), EngineError);
+  EXPECT_THROW(file.check_inputs(std::vector<Tensor>{x, Tensor(), y}, DeviceType::Cpu),
+               EngineError);
+  EXPECT_THROW(file.check_inputs(std::vector<Tensor>{y, Tensor(), x}, DeviceType::Cuda),
+               EngineError);
   EXPECT_NO_THROW(file.check_output(0, DType::Bool, 1));
   EXPECT_THROW(file.check_output(0, DType::Bool, 2), EngineError);
   EXPECT_THROW(file.check_output(1, DType::UInt8, 1), EngineError);

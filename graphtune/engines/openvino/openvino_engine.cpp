@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <exception>
 #include <limits>
@@ -8,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fmt/format.h>
 #include <openvino/core/version.hpp>
 #include <openvino/runtime/core.hpp>
 #include <openvino/runtime/properties.hpp>
@@ -23,8 +22,8 @@ namespace {
 
 constexpr std::string_view kName = "openvino";
 
-// OpenVINO wraps a message in "Exception from FILE:LINE:" and "Check '…' failed at FILE:LINE:" lines; what is left says
-// what happened.
+// OpenVINO wraps a message in "Exception from FILE:LINE:" and "Check '…' failed at FILE:LINE:"
+// lines; what is left says what happened.
 std::string first_telling_line(std::string_view text) {
   std::string fallback = "no reason given";
   for (std::size_t begin = 0; begin < text.size();) {
@@ -73,33 +72,41 @@ bool is_outside_int32(T value) {
 
 template <typename T>
 void refuse_outside_int32(std::size_t index, const Tensor& tensor) {
-  const std::span values(static_cast<const T*>(tensor.data()), static_cast<std::size_t>(tensor.element_count()));
+  const std::span values(static_cast<const T*>(tensor.data()),
+                         static_cast<std::size_t>(tensor.element_count()));
   bool outside = false;  // no early exit, so that the loop is vectorised
   for (const T value : values) {
     outside |= is_outside_int32(value);
   }
   if (outside) {
     const T value = *std::find_if(values.begin(), values.end(), is_outside_int32<T>);
-    throw EngineError(fmt::format("engine '{}': tensor {} holds {}, but OpenVINO computes {} as int32 on a CPU and would "
-                                  "wrap it; such values need another engine",
-                                  kName, index, value, to_string(tensor.dtype())));
+    throw EngineError(fmt::format(
+        "engine '{}': tensor {} holds {}, but OpenVINO computes {} as int32 on a CPU and would "
+        "wrap it; such values need another engine",
+        kName, index, value, to_string(tensor.dtype())));
   }
 }
 
 void refuse_wrapped_values(std::size_t index, const Tensor& tensor) {
   switch (tensor.dtype()) {
-    case DType::Int64: return refuse_outside_int32<std::int64_t>(index, tensor);
-    case DType::UInt64: return refuse_outside_int32<std::uint64_t>(index, tensor);
-    case DType::UInt32: return refuse_outside_int32<std::uint32_t>(index, tensor);
-    default: return;
+    case DType::Int64:
+      return refuse_outside_int32<std::int64_t>(index, tensor);
+    case DType::UInt64:
+      return refuse_outside_int32<std::uint64_t>(index, tensor);
+    case DType::UInt32:
+      return refuse_outside_int32<std::uint32_t>(index, tensor);
+    default:
+      return;
   }
 }
 
 class OpenVinoEngine final : public Engine {
  public:
-  OpenVinoEngine(EngineFile file, const ov::CompiledModel& model) : file_(std::move(file)), pool_(model, file_) {
+  OpenVinoEngine(EngineFile file, const ov::CompiledModel& model)
+      : file_(std::move(file)), pool_(model, file_) {
     check_ports(model);
-    pool_.give_back(pool_.take());  // what a request can refuse is refused now, not at the first call
+    pool_.give_back(
+        pool_.take());  // what a request can refuse is refused now, not at the first call
   }
 
   [[nodiscard]] std::string_view backend() const noexcept override { return kName; }
@@ -130,35 +137,38 @@ class OpenVinoEngine final : public Engine {
     const auto& inputs = model.inputs();
     const auto& outputs = model.outputs();
     if (inputs.size() != file_.inputs.size() || outputs.size() != file_.result_count) {
-      throw EngineError(fmt::format("engine '{}': {} has {} inputs and {} outputs, its {} says {} and {}", kName,
-                                    file_.path().string(), inputs.size(), outputs.size(), EngineFile::kName,
-                                    file_.inputs.size(), file_.result_count));
+      throw EngineError(
+          fmt::format("engine '{}': {} has {} inputs and {} outputs, its {} says {} and {}", kName,
+                      file_.path().string(), inputs.size(), outputs.size(), EngineFile::kName,
+                      file_.inputs.size(), file_.result_count));
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const EngineFile::Input& input = file_.inputs[i];
-      check_port("input", i, inputs[i], same_elements(input.dtype, inputs[i].get_element_type()), input.dtype,
-                 input.sizes.size());
+      check_port("input", i, inputs[i], same_elements(input.dtype, inputs[i].get_element_type()),
+                 input.dtype, input.sizes.size());
       sizes_.push_back(inputs[i].get_partial_shape());
     }
     for (const EngineFile::Output& output : file_.outputs) {
       const auto& port = outputs[output.result];
-      check_port("output", output.result, port, can_convert(port.get_element_type(), output.dtype), output.dtype,
-                 output.rank);
+      check_port("output", output.result, port, can_convert(port.get_element_type(), output.dtype),
+                 output.dtype, output.rank);
     }
   }
 
-  void check_port(std::string_view kind, std::size_t index, const ov::Output<const ov::Node>& port, bool fits,
-                  DType dtype, std::size_t rank) const {
+  void check_port(std::string_view kind, std::size_t index, const ov::Output<const ov::Node>& port,
+                  bool fits, DType dtype, std::size_t rank) const {
     const ov::Rank port_rank = port.get_partial_shape().rank();
     if (!fits || !port_rank.compatible(ov::Rank(static_cast<std::int64_t>(rank)))) {
-      throw EngineError(fmt::format("engine '{}': {} {} of {} is {} {}, its {} says {} of rank {}", kName, kind, index,
-                                    file_.path().string(), port.get_element_type().to_string(),
-                                    port.get_partial_shape().to_string(), EngineFile::kName, to_string(dtype), rank));
+      throw EngineError(fmt::format(
+          "engine '{}': {} {} of {} is {} {}, its {} says {} of rank {}", kName, kind, index,
+          file_.path().string(), port.get_element_type().to_string(),
+          port.get_partial_shape().to_string(), EngineFile::kName, to_string(dtype), rank));
     }
     if (dtype == DType::Float64) {
-      throw EngineError(fmt::format("engine '{}': {} {} of {} is float64, which OpenVINO computes as float32 on a CPU; "
-                                    "use another engine",
-                                    kName, kind, index, file_.path().string()));
+      throw EngineError(fmt::format(
+          "engine '{}': {} {} of {} is float64, which OpenVINO computes as float32 on a CPU; "
+          "use another engine",
+          kName, kind, index, file_.path().string()));
     }
   }
 
@@ -170,8 +180,9 @@ class OpenVinoEngine final : public Engine {
     }
     for (std::size_t axis = 0; axis < built.size(); ++axis) {
       if (!built[axis].compatible(ov::Dimension(tensor.sizes()[axis]))) {
-        throw EngineError(fmt::format("engine '{}': axis {} of tensor {} is {}, it was built for {}", kName, axis,
-                                      file_.inputs[slot].index, tensor.sizes()[axis], built.to_string()));
+        throw EngineError(
+            fmt::format("engine '{}': axis {} of tensor {} is {}, it was built for {}", kName, axis,
+                        file_.inputs[slot].index, tensor.sizes()[axis], built.to_string()));
       }
     }
   }
@@ -186,7 +197,8 @@ class OpenVinoBackend final : public Backend {
   [[nodiscard]] std::string_view name() const noexcept override { return kName; }
 
   [[nodiscard]] std::string version() const override {
-    const std::string build = ov::get_openvino_version().buildNumber;  // "2026.4.1-22982-e213a147257-…"
+    const std::string build =
+        ov::get_openvino_version().buildNumber;  // "2026.4.1-22982-e213a147257-…"
     return fmt::format("openvino {}", build.substr(0, build.find('-')));
   }
 
@@ -209,12 +221,14 @@ class OpenVinoBackend final : public Backend {
     EngineFile file = read_engine_file(folder, kName);
     const std::string path = file.path().string();
     try {
-      ov::CompiledModel model = core().compile_model(core().read_model(path), "CPU", properties(file, options));
+      ov::CompiledModel model =
+          core().compile_model(core().read_model(path), "CPU", properties(file, options));
       return std::make_shared<OpenVinoEngine>(std::move(file), model);
     } catch (const Error&) {
       throw;
     } catch (...) {
-      throw EngineError(fmt::format("engine '{}': can't load {}: {}", kName, path, current_reason()));
+      throw EngineError(
+          fmt::format("engine '{}': can't load {}: {}", kName, path, current_reason()));
     }
   }
 
@@ -232,7 +246,8 @@ class OpenVinoBackend final : public Backend {
     if (options.threads > 0) {
       map.insert_or_assign(ov::inference_num_threads.name(), options.threads);
     }
-    map.insert_or_assign(ov::cache_dir.name(), std::string());  // an engine writes no files, whatever its options say
+    map.insert_or_assign(ov::cache_dir.name(),
+                         std::string());  // an engine writes no files, whatever its options say
     return map;
   }
 };

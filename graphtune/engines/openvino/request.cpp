@@ -1,10 +1,10 @@
 #include "graphtune/engines/openvino/request.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "graphtune/engines/openvino/element_types.h"
 #include "graphtune/error.h"
@@ -41,7 +41,8 @@ void Request::set_input(std::size_t index, const Tensor& tensor) {
   const std::size_t bytes = tensor.byte_size();
   shape_.assign(sizes.begin(), sizes.end());
   if (bytes > kCopyBytes) {
-    request_.set_input_tensor(index, ov::Tensor(slot.own.get_element_type(), shape_, tensor.data()));
+    request_.set_input_tensor(index,
+                              ov::Tensor(slot.own.get_element_type(), shape_, tensor.data()));
     slot.borrowing = true;
     return;
   }
@@ -68,7 +69,8 @@ Tensor Request::copy_output(std::size_t index) {
   sizes_.assign(shape.begin(), shape.end());
   Tensor copy = Tensor::empty(output.dtype, Dims(sizes_));
   if (result.get_size() > 0) {
-    convert_elements(result.get_element_type(), result.data(), output.dtype, copy.data(), result.get_size());
+    convert_elements(result.get_element_type(), result.data(), output.dtype, copy.data(),
+                     result.get_size());
   }
   return copy;
 }

@@ -20,12 +20,13 @@ class Request {
  public:
   Request(ov::CompiledModel& model, const EngineFile& file);
 
-  /// Runs the model; a result is a copy of what lies in the request's memory, which the next run overwrites.
+  /// Runs the model; a result is a copy of what lies in the request's memory, which the next run
+  /// overwrites.
   void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs);
 
  private:
   struct Slot {
-    ov::Tensor own;         ///< memory of the request's
+    ov::Tensor own;          ///< memory of the request's
     bool borrowing = false;  ///< whether the caller's memory is set in its place
   };
   void set_input(std::size_t slot, const Tensor& tensor);
@@ -41,9 +42,11 @@ class Request {
 /// Requests that wait for their next call; grows to as many as ever ran at a time. Thread safe.
 class RequestPool {
  public:
-  RequestPool(ov::CompiledModel model, const EngineFile& file) : model_(std::move(model)), file_(file) {}
+  RequestPool(ov::CompiledModel model, const EngineFile& file)
+      : model_(std::move(model)), file_(file) {}
 
-  /// A request is given back when it has done well; one that threw is dropped, as its state is unknown.
+  /// A request is given back when it has done well; one that threw is dropped, as its state is
+  /// unknown.
   [[nodiscard]] std::unique_ptr<Request> take();
   void give_back(std::unique_ptr<Request> request);
 

@@ -1,15 +1,15 @@
-#include <ATen/core/grad_mode.h>
-#include <c10/core/InferenceMode.h>
-#include <c10/util/Exception.h>
-#include <fmt/format.h>
-#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
-#include <torch/headeronly/version.h>
-
 #include <algorithm>
 #include <exception>
 #include <string>
 #include <thread>
 #include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+#include <torch/headeronly/version.h>
 
 #include "graphtune/engines/concurrency_limit.h"
 #include "graphtune/engines/engine.h"
@@ -22,6 +22,13 @@ namespace graphtune {
 namespace {
 
 constexpr std::string_view kName = "aoti";
+
+// No fmt here: torch's headers hide an fmt of their own among them, whose library is not the one
+// that we link.
+template <typename... Parts>
+EngineError engine_error(const Parts&... parts) {
+  return EngineError(c10::str("engine '", kName, "': ", parts...));
+}
 
 std::string first_line(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
@@ -45,8 +52,8 @@ std::string current_reason() {
   }
 }
 
-// A runner is a model instance: a few kilobytes, as the weights are shared. They are made once, so there are enough of
-// them for more callers than can run at a time.
+// A runner is a model instance: a few kilobytes, as the weights are shared. They are made once, so
+// there are enough of them for more callers than can run at a time.
 std::size_t runner_count() {
   const std::size_t cores = std::thread::hardware_concurrency();
   return std::clamp<std::size_t>(2 * cores, 8, 64);
@@ -73,7 +80,7 @@ class AotiEngine final : public Engine {
       throw;
     } catch (...) {
       outputs.clear();
-      throw EngineError(fmt::format("engine '{}': {}", kName, current_reason()));
+      throw engine_error(current_reason());
     }
   }
 
@@ -88,7 +95,8 @@ class AotiEngine final : public Engine {
 
     std::vector<at::Tensor> results;
     {
-      // torch's own queue for a free runner can sleep for ever after a run that failed: never more callers than runners.
+      // torch's own queue for a free runner can sleep for ever after a run that failed: never more
+      // callers than runners.
       const ConcurrencyLimit::Slot slot(limit_);
       const ThreadCount thread_count(threads_);
       results = loader_.boxed_run(std::move(taken));
@@ -99,15 +107,16 @@ class AotiEngine final : public Engine {
 
   void hand_out(std::vector<at::Tensor>& results, std::vector<Tensor>& outputs) const {
     if (results.size() != file_.result_count) {
-      throw EngineError(fmt::format("engine '{}': gave {} results, its {} promises {}", kName, results.size(),
-                                    EngineFile::kName, file_.result_count));
+      throw engine_error("gave ", results.size(), " results, its ", EngineFile::kName, " promises ",
+                         file_.result_count);
     }
     for (std::size_t i = 0; i < file_.outputs.size(); ++i) {
       const at::Tensor& result = results[file_.outputs[i].result];
       if (!result.defined() || result.layout() != at::kStrided) {
-        throw EngineError(fmt::format("engine '{}': output {} is no dense tensor", kName, i));
+        throw engine_error("output ", i, " is no dense tensor");
       }
-      file_.check_output(i, static_cast<DType>(result.scalar_type()), static_cast<std::size_t>(result.dim()));
+      file_.check_output(i, static_cast<DType>(result.scalar_type()),
+                         static_cast<std::size_t>(result.dim()));
     }
     std::vector<Tensor> taken;
     taken.reserve(results.size());
@@ -129,15 +138,18 @@ class AotiEngine final : public Engine {
 
 // Instruction sets in the order in which each includes those before it.
 int isa_level(std::string_view isa) {
-  if (isa == "AVX2") return 1;
-  if (isa == "AVX512") return 2;
+  if (isa == "AVX2")
+    return 1;
+  if (isa == "AVX512")
+    return 2;
   return 0;
 }
 
-// A package holds machine code: on a processor that lacks its instructions the process would die of SIGILL.
+// A package holds machine code: on a processor that lacks its instructions the process would die of
+// SIGILL.
 DeviceType check_machine(const EngineFile& file) {
-  auto metadata =
-      torch::inductor::AOTIModelPackageLoader::load_metadata_from_package(file.path().string(), "model");
+  auto metadata = torch::inductor::AOTIModelPackageLoader::load_metadata_from_package(
+      file.path().string(), "model");
   const std::string& machine = metadata["AOTI_MACHINE"];
 #if defined(__x86_64__)
   constexpr std::string_view kMachine = "x86_64";
@@ -147,9 +159,8 @@ DeviceType check_machine(const EngineFile& file) {
                        : (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 1 : 0);
   const std::string& isa = metadata["AOTI_CPU_ISA"];
   if (isa_level(isa) > here) {
-    throw EngineError(fmt::format("engine '{}': {} was built for {}, which this processor does not have; tune again on "
-                                  "this machine",
-                                  kName, file.path().string(), isa));
+    throw engine_error(file.path().string(), " was built for ", isa,
+                       ", which this processor does not have; tune again on this machine");
   }
 #elif defined(__aarch64__)
   constexpr std::string_view kMachine = "aarch64";
@@ -157,8 +168,8 @@ DeviceType check_machine(const EngineFile& file) {
   constexpr std::string_view kMachine = "";
 #endif
   if (!machine.empty() && !kMachine.empty() && machine != kMachine) {
-    throw EngineError(fmt::format("engine '{}': {} was built for {}, this machine is {}", kName, file.path().string(),
-                                  machine, kMachine));
+    throw engine_error(file.path().string(), " was built for ", machine, ", this machine is ",
+                       kMachine);
   }
   const std::string& device = metadata["AOTI_DEVICE_KEY"];
   return device.empty() ? DeviceType::Cpu : device_type_from_string(device);
@@ -167,7 +178,7 @@ DeviceType check_machine(const EngineFile& file) {
 class AotiBackend final : public Backend {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return kName; }
-  [[nodiscard]] std::string version() const override { return fmt::format("torch {}", TORCH_VERSION); }
+  [[nodiscard]] std::string version() const override { return c10::str("torch ", TORCH_VERSION); }
 
   [[nodiscard]] std::shared_ptr<Engine> load(const std::filesystem::path& folder,
                                              const EngineOptions& options) override {
@@ -179,7 +190,7 @@ class AotiBackend final : public Backend {
     } catch (const Error&) {
       throw;
     } catch (...) {
-      throw EngineError(fmt::format("engine '{}': can't load {}: {}", kName, path, current_reason()));
+      throw engine_error("can't load ", path, ": ", current_reason());
     }
   }
 };

@@ -1,10 +1,10 @@
 #include "graphtune/engines/torch/tensor_bridge.h"
 
-#include <ATen/ops/from_blob.h>
-#include <c10/core/Allocator.h>
-
 #include <memory>
 #include <utility>
+
+#include <ATen/ops/from_blob.h>
+#include <c10/core/Allocator.h>
 
 namespace graphtune {
 
@@ -38,7 +38,8 @@ Tensor take_from_torch(at::Tensor tensor, std::size_t sharers) {
   } else {
     const c10::Storage& storage = tensor.storage();
     const c10::Allocator* allocator = c10::GetAllocator(tensor.device().type());
-    const bool owned = allocator != nullptr && storage.data_ptr().get_deleter() == allocator->raw_deleter();
+    const bool owned =
+        allocator != nullptr && storage.data_ptr().get_deleter() == allocator->raw_deleter();
     if (!owned || storage.use_count() > sharers) {
       tensor = tensor.clone();
     }

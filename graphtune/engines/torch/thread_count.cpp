@@ -2,10 +2,11 @@
 
 #include <ATen/Parallel.h>
 
-// Both come with torch's libraries, if it was built with OpenMP and MKL; there are no headers of them here.
+// Both come with torch's libraries, if it was built with OpenMP and MKL; there are no headers of
+// them here. (MKL's name in small letters is that for Fortran, which takes a pointer.)
 extern "C" {
 __attribute__((weak)) void omp_set_num_threads(int threads);
-__attribute__((weak)) int mkl_set_num_threads_local(int threads);
+__attribute__((weak)) int MKL_Set_Num_Threads_Local(int threads);
 }
 
 namespace graphtune {
@@ -19,8 +20,8 @@ ThreadCount::ThreadCount(int threads) noexcept : active_(threads > 0) {
   if (omp_set_num_threads != nullptr) {
     omp_set_num_threads(threads);
   }
-  if (mkl_set_num_threads_local != nullptr) {
-    mkl_before_ = mkl_set_num_threads_local(threads);
+  if (MKL_Set_Num_Threads_Local != nullptr) {
+    mkl_before_ = MKL_Set_Num_Threads_Local(threads);
   }
 }
 
@@ -31,8 +32,8 @@ ThreadCount::~ThreadCount() {
   if (omp_set_num_threads != nullptr) {
     omp_set_num_threads(openmp_before_);
   }
-  if (mkl_set_num_threads_local != nullptr) {
-    mkl_set_num_threads_local(mkl_before_);
+  if (MKL_Set_Num_Threads_Local != nullptr) {
+    MKL_Set_Num_Threads_Local(mkl_before_);
   }
 }
 

@@ -2,8 +2,9 @@
 
 namespace graphtune {
 
-/// Limits torch's intra-op threads while it lives, for the calling thread alone: at::set_num_threads would change the
-/// whole process, eager and other engines with it. 0: no limit.
+/// Limits torch's intra-op threads while it lives, for the calling thread alone:
+/// at::set_num_threads would change the whole process, eager and other engines with it. 0: no
+/// limit.
 class ThreadCount {
  public:
   explicit ThreadCount(int threads) noexcept;

@@ -1,15 +1,15 @@
 #include "engines/artifacts.h"
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "graphtune/engines/registry.h"
 
@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 fs::path build_folder() { return fs::read_symlink("/proc/self/exe").parent_path().parent_path(); }
-fs::path source_folder() { return fs::path(__FILE__).parent_path(); }
+// Compilers are given this file's path whole, or relative to the build folder.
+fs::path source_folder() { return (build_folder() / __FILE__).lexically_normal().parent_path(); }
 
 std::string python() {
   if (const char* given = std::getenv("GRAPHTUNE_TEST_PYTHON")) {
@@ -33,7 +34,8 @@ std::string python() {
 fs::path make_artifacts() {
   const fs::path folder = build_folder() / "engine_artifacts";
   const fs::path log = build_folder() / ("engine_artifacts_" + std::to_string(getpid()) + ".log");
-  const std::string command = "\"" + python() + "\" \"" + (source_folder() / "make_artifacts.py").string() + "\" \"" +
+  const std::string command = "\"" + python() + "\" \"" +
+                              (source_folder() / "make_artifacts.py").string() + "\" \"" +
                               folder.string() + "\" > \"" + log.string() + "\" 2>&1";
   if (std::system(command.c_str()) != 0) {
     throw std::runtime_error("make_artifacts.py failed, see " + log.string());
@@ -52,7 +54,8 @@ Json read_json(const fs::path& path) {
 
 Tensor read_tensor(const Json& entry, std::ifstream& data) {
   const auto sizes = entry.at("sizes").get<std::vector<std::int64_t>>();
-  Tensor tensor = Tensor::empty(dtype_from_string(entry.at("dtype").get<std::string>()), Dims(sizes));
+  Tensor tensor =
+      Tensor::empty(dtype_from_string(entry.at("dtype").get<std::string>()), Dims(sizes));
   data.seekg(entry.at("offset").get<std::streamoff>());
   data.read(static_cast<char*>(tensor.data()), static_cast<std::streamsize>(tensor.byte_size()));
   if (!data) {
@@ -83,16 +86,26 @@ double element(const Tensor& tensor, std::size_t i) {
   const void* data = tensor.data();
   switch (tensor.dtype()) {
     case DType::Bool:
-    case DType::UInt8: return static_cast<const std::uint8_t*>(data)[i];
-    case DType::Int8: return static_cast<const std::int8_t*>(data)[i];
-    case DType::Int16: return static_cast<const std::int16_t*>(data)[i];
-    case DType::Int32: return static_cast<const std::int32_t*>(data)[i];
-    case DType::Int64: return static_cast<double>(static_cast<const std::int64_t*>(data)[i]);
-    case DType::Float16: return half_to_float(static_cast<const std::uint16_t*>(data)[i]);
-    case DType::BFloat16: return bfloat_to_float(static_cast<const std::uint16_t*>(data)[i]);
-    case DType::Float32: return static_cast<const float*>(data)[i];
-    case DType::Float64: return static_cast<const double*>(data)[i];
-    default: throw std::runtime_error("dtype is not covered by this test");
+    case DType::UInt8:
+      return static_cast<const std::uint8_t*>(data)[i];
+    case DType::Int8:
+      return static_cast<const std::int8_t*>(data)[i];
+    case DType::Int16:
+      return static_cast<const std::int16_t*>(data)[i];
+    case DType::Int32:
+      return static_cast<const std::int32_t*>(data)[i];
+    case DType::Int64:
+      return static_cast<double>(static_cast<const std::int64_t*>(data)[i]);
+    case DType::Float16:
+      return half_to_float(static_cast<const std::uint16_t*>(data)[i]);
+    case DType::BFloat16:
+      return bfloat_to_float(static_cast<const std::uint16_t*>(data)[i]);
+    case DType::Float32:
+      return static_cast<const float*>(data)[i];
+    case DType::Float64:
+      return static_cast<const double*>(data)[i];
+    default:
+      throw std::runtime_error("dtype is not covered by this test");
   }
 }
 
@@ -160,7 +173,8 @@ void DamagedEngine::edit(const std::string& from, const std::string& to) const {
   std::ofstream(path) << text;
 }
 
-void expect_close(const Tensor& actual, const Tensor& expected, double tolerance, const std::string& what) {
+void expect_close(const Tensor& actual, const Tensor& expected, double tolerance,
+                  const std::string& what) {
   ASSERT_EQ(to_string(actual.dtype()), to_string(expected.dtype())) << what;
   const std::vector<std::int64_t> actual_sizes(actual.sizes().begin(), actual.sizes().end());
   const std::vector<std::int64_t> expected_sizes(expected.sizes().begin(), expected.sizes().end());
@@ -173,8 +187,8 @@ void expect_close(const Tensor& actual, const Tensor& expected, double tolerance
   }
 }
 
-void expect_close(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected, double tolerance,
-                  const std::string& what) {
+void expect_close(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected,
+                  double tolerance, const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
   for (std::size_t i = 0; i < actual.size(); ++i) {
     expect_close(actual[i], expected[i], tolerance, what + ", output " + std::to_string(i));

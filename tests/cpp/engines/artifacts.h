@@ -20,12 +20,12 @@ struct Cases {
   std::vector<Case> cases;
 };
 
-/// The folder that make_artifacts.py fills, made when it is not there or not of this script and these libraries.
-/// Throws std::runtime_error.
+/// The folder that make_artifacts.py fills, made when it is not there or not of this script and
+/// these libraries. Throws std::runtime_error.
 const std::filesystem::path& artifacts_folder();
 
-/// Why there is nothing to test (its library was not built, or the Python packages to make its engines are absent);
-/// empty when there is.
+/// Why there is nothing to test (its library was not built, or the Python packages to make its
+/// engines are absent); empty when there is.
 std::string reason_to_skip(const std::string& backend);
 
 std::filesystem::path engine_folder(const std::string& model, const std::string& backend);
@@ -49,10 +49,12 @@ class DamagedEngine {
   std::filesystem::path folder_;
 };
 
-/// Fails the test unless both have the same dtype and sizes, and values within `tolerance` (relative and absolute).
-void expect_close(const Tensor& actual, const Tensor& expected, double tolerance, const std::string& what);
-void expect_close(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected, double tolerance,
+/// Fails the test unless both have the same dtype and sizes, and values within `tolerance`
+/// (relative and absolute).
+void expect_close(const Tensor& actual, const Tensor& expected, double tolerance,
                   const std::string& what);
+void expect_close(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected,
+                  double tolerance, const std::string& what);
 
 /// The elements in row-major order, as bytes.
 std::vector<char> bytes_of(const Tensor& tensor);

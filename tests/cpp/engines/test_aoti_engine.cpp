@@ -1,8 +1,9 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+#include <algorithm>
 #include <atomic>
 #include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "engines/artifacts.h"
 #include "engines/process.h"
@@ -26,6 +27,14 @@ class AotiEngine : public testing::Test {
   }
 };
 
+// The compiled code writes each exception to stderr itself, before it becomes ours.
+struct QuietStderr {
+  QuietStderr() { testing::internal::CaptureStderr(); }
+  ~QuietStderr() { testing::internal::GetCapturedStderr(); }
+  QuietStderr(const QuietStderr&) = delete;
+  QuietStderr& operator=(const QuietStderr&) = delete;
+};
+
 std::vector<Tensor> matrices(std::int64_t count, float diagonal) {
   Tensor tensor = Tensor::zeros(DType::Float32, {count, 3, 3});
   for (std::int64_t i = 0; i < count; ++i) {
@@ -39,11 +48,13 @@ std::vector<Tensor> matrices(std::int64_t count, float diagonal) {
 TEST_F(AotiEngine, LoadsNoPython) {
   const std::shared_ptr<Engine> engine = load_engine("mixed", "aoti");
   const std::string maps = loaded_libraries();
-  EXPECT_THAT(maps, AllOf(HasSubstr("libtorch_cpu"), Not(HasSubstr("libpython")), Not(HasSubstr("libtorch_python"))));
+  EXPECT_THAT(maps, AllOf(HasSubstr("libtorch_cpu"), Not(HasSubstr("libpython")),
+                          Not(HasSubstr("libtorch_python"))));
 }
 
 TEST_F(AotiEngine, ARunThatFailsIsOneLine) {
   const std::shared_ptr<Engine> engine = load_engine("cholesky", "aoti");
+  const QuietStderr quiet;
   std::vector<Tensor> outputs;
   try {
     engine->run(matrices(2, -1), outputs);
@@ -60,6 +71,7 @@ TEST_F(AotiEngine, ARunThatFailsIsOneLine) {
 TEST_F(AotiEngine, FailuresAmongManyThreadsHoldNobodyUp) {
   const std::shared_ptr<Engine> engine = load_engine("cholesky", "aoti");
   const std::size_t count = 2 * std::max<std::size_t>(8, 2 * std::thread::hardware_concurrency());
+  const QuietStderr quiet;
   std::atomic<int> failed = 0;
   std::atomic<int> good = 0;
   std::vector<std::thread> threads;

@@ -48,7 +48,8 @@ TEST_F(OpenVinoEngine, RefusesIntegersThatItWouldWrap) {
     inputs[2].data_as<std::int64_t>()[3] = value;
     EXPECT_NO_THROW(engine->run(inputs, outputs));
   }
-  for (const std::int64_t value : {std::int64_t{1} << 31, -(std::int64_t{1} << 31) - 1, std::int64_t{1} << 40}) {
+  for (const std::int64_t value :
+       {std::int64_t{1} << 31, -(std::int64_t{1} << 31) - 1, std::int64_t{1} << 40}) {
     inputs[2].data_as<std::int64_t>()[3] = value;
     try {
       engine->run(inputs, outputs);
@@ -66,25 +67,29 @@ TEST_F(OpenVinoEngine, RefusesDouble) {
 TEST_F(OpenVinoEngine, PortsMustBeWhatTheBuildSays) {
   const DamagedEngine damaged("attention", "openvino");
   damaged.edit("\"int64\"", "\"int32\"");
-  EXPECT_THAT(load_error(damaged.folder()), AllOf(HasSubstr("input 0"), HasSubstr("i64"), HasSubstr("says int32")));
+  EXPECT_THAT(load_error(damaged.folder()),
+              AllOf(HasSubstr("input 0"), HasSubstr("i64"), HasSubstr("says int32")));
 }
 
 TEST_F(OpenVinoEngine, ResultsAreConvertedToTheGraphsType) {
   const DamagedEngine damaged("mixed", "openvino");
-  damaged.edit("\"result\": 1,\n   \"dtype\": \"int64\"", "\"result\": 1,\n   \"dtype\": \"int32\"");
+  damaged.edit("\"result\": 1,\n   \"dtype\": \"int64\"",
+               "\"result\": 1,\n   \"dtype\": \"int32\"");
   const Cases stored = read_cases("mixed");
   std::vector<Tensor> outputs;
   find_backend("openvino").load(damaged.folder(), {})->run(stored.cases[0].inputs, outputs);
   ASSERT_EQ(outputs[1].dtype(), DType::Int32);
   for (std::int64_t i = 0; i < outputs[1].element_count(); ++i) {
-    EXPECT_EQ(outputs[1].data_as<std::int32_t>()[i], stored.cases[0].outputs[1].data_as<std::int64_t>()[i]);
+    EXPECT_EQ(outputs[1].data_as<std::int32_t>()[i],
+              stored.cases[0].outputs[1].data_as<std::int64_t>()[i]);
   }
 }
 
 TEST_F(OpenVinoEngine, AnUnknownOptionIsAnErrorOfTheEngine) {
   const DamagedEngine damaged("attention", "openvino");
   damaged.edit("\"options\": {}", "\"options\": {\"NO_SUCH_OPTION\": 3}");
-  EXPECT_THAT(load_error(damaged.folder()), AllOf(HasSubstr("NO_SUCH_OPTION"), Not(HasSubstr("\n"))));
+  EXPECT_THAT(load_error(damaged.folder()),
+              AllOf(HasSubstr("NO_SUCH_OPTION"), Not(HasSubstr("\n"))));
 }
 
 TEST_F(OpenVinoEngine, WritesNoCache) {
