@@ -1,5 +1,6 @@
 // What SampleMetadata prints.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ std::string SampleMetadata::describe_tensors(InfoLevel level) const {
   if (tensor_count() == 0) {
     return "Tensors: none";
   }
-  const std::vector<std::string> names = tree_.leaf_names().tensors;
+  std::vector<std::string> names = tree_.leaf_names().tensors;
   if (level == InfoLevel::Short) {
     return "Tensors: " + join_names(names);
   }
@@ -48,7 +49,10 @@ std::string SampleMetadata::describe_tensors(InfoLevel level) const {
     const std::span<const AxisFacts> own =
         std::span(axes).subspan(axis_offsets()[i], static_cast<std::size_t>(tensor.rank));
     std::vector<std::string>& row = rows[index];
-    row = {locators[index].to_string(), names[index], shape_to_string(shape_of(own))};
+    row.reserve(6);
+    row.push_back(locators[index].to_string());
+    row.push_back(std::move(names[index]));
+    row.push_back(shape_to_string(shape_of(own)));
     if (level == InfoLevel::Full) {
       std::vector<std::int64_t> min;
       std::vector<std::int64_t> max;

@@ -130,7 +130,7 @@ std::vector<TensorSpec> SampleMetadata::tensor_specs() const {
 
 std::vector<SampleMetadata::OtherRow> SampleMetadata::other_rows() const {
   std::vector<OtherRow> rows;
-  if (!strict_) {
+  if (!strict_ || (tree_.constants().empty() && tree_.opaques().empty())) {
     return rows;
   }
   CallTree::LeafNames names = tree_.leaf_names();

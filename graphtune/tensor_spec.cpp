@@ -146,7 +146,12 @@ std::string shape_to_string(const std::vector<ShapeEntry>& shape) {
 }
 
 std::string shape_to_string(std::span<const std::int64_t> shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
+  std::string text = "[";
+  for (const std::int64_t size : shape) {
+    text += text.size() > 1 ? ", " : "";
+    text += std::to_string(size);
+  }
+  return text + "]";
 }
 
 }  // namespace graphtune

@@ -1,6 +1,7 @@
 #include "graphtune/text_table.h"
 
 #include <algorithm>
+#include <deque>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -13,21 +14,16 @@ namespace {
 
 /// A cell as it is printed, and the columns it takes.
 struct Cell {
-  std::string text;
+  std::string_view text;
   std::size_t width = 0;
 };
-
-Cell make_cell(const std::string& text) {
-  Cell cell{escape_controls(text), 0};
-  cell.width = text_width(cell.text);
-  return cell;
-}
 
 /// All cells, row after row, the head first; and the columns' widths.
 struct Layout {
   std::size_t column_count = 0;
   std::vector<Cell> cells;
   std::vector<std::size_t> widths;
+  std::deque<std::string> escaped;  // texts that can't be printed as they were given
 
   [[nodiscard]] std::size_t row_count() const noexcept {
     return column_count == 0 ? 0 : cells.size() / column_count;
@@ -37,14 +33,22 @@ struct Layout {
   }
 };
 
+Cell make_cell(const std::string& text, std::deque<std::string>& escaped) {
+  if (is_printable_ascii(text)) {
+    return {text, text.size()};
+  }
+  const std::string& printable = escaped.emplace_back(escape_controls(text));
+  return {printable, text_width(printable)};
+}
+
 Layout lay_out(std::span<const std::string> header,
                std::span<const std::vector<std::string>> rows) {
   // A heading is followed by at least this much room, so that it stands clear of the next one.
   constexpr std::size_t kHeadPadding = 2;
-  Layout layout{header.size(), {}, std::vector<std::size_t>(header.size())};
+  Layout layout{header.size(), {}, std::vector<std::size_t>(header.size()), {}};
   layout.cells.reserve((rows.size() + 1) * header.size());
   for (std::size_t column = 0; column < header.size(); ++column) {
-    layout.cells.push_back(make_cell(header[column]));
+    layout.cells.push_back(make_cell(header[column], layout.escaped));
     layout.widths[column] = layout.cells.back().width + kHeadPadding;
   }
   for (const std::vector<std::string>& row : rows) {
@@ -53,7 +57,7 @@ Layout lay_out(std::span<const std::string> header,
                                    header.size(), row.size()));
     }
     for (std::size_t column = 0; column < header.size(); ++column) {
-      layout.cells.push_back(column < row.size() ? make_cell(row[column]) : Cell{});
+      layout.cells.push_back(column < row.size() ? make_cell(row[column], layout.escaped) : Cell{});
       layout.widths[column] = std::max(layout.widths[column], layout.cells.back().width);
     }
   }
@@ -90,26 +94,28 @@ std::string format_simple(const Layout& layout) {
   return out;
 }
 
-void append_rule(std::string& out, const Layout& layout, std::string_view left,
-                 std::string_view line, std::string_view cross, std::string_view right) {
-  out += left;
+std::string make_rule(const Layout& layout, std::string_view left, std::string_view line,
+                      std::string_view cross, std::string_view right) {
+  std::string rule(left);
   for (std::size_t column = 0; column < layout.column_count; ++column) {
     if (column > 0) {
-      out += cross;
+      rule += cross;
     }
-    append_repeated(out, line, layout.widths[column] + 2);
+    append_repeated(rule, line, layout.widths[column] + 2);
   }
-  out += right;
+  rule += right;
+  return rule;
 }
 
 std::string format_grid(const Layout& layout) {
-  std::string out;
-  append_rule(out, layout, "╒", "═", "╤", "╕\n");
+  const std::string rule = make_rule(layout, "├", "─", "┼", "┤\n");
+  std::string out = make_rule(layout, "╒", "═", "╤", "╕\n");
+  out.reserve(2 * rule.size() * (layout.row_count() + 1));
   for (std::size_t row = 0; row < layout.row_count(); ++row) {
     if (row == 1) {
-      append_rule(out, layout, "╞", "═", "╪", "╡\n");
+      out += make_rule(layout, "╞", "═", "╪", "╡\n");
     } else if (row > 1) {
-      append_rule(out, layout, "├", "─", "┼", "┤\n");
+      out += rule;
     }
     for (std::size_t column = 0; column < layout.column_count; ++column) {
       const Cell& cell = layout.at(row, column);
@@ -119,7 +125,7 @@ std::string format_grid(const Layout& layout) {
     }
     out += "│\n";
   }
-  append_rule(out, layout, "╘", "═", "╧", "╛");
+  out += make_rule(layout, "╘", "═", "╧", "╛");
   return out;
 }
 

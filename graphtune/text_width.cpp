@@ -121,7 +121,7 @@ bool is_control(char32_t code) noexcept {
          (code >= 0x202AU && code <= 0x202EU) || (code >= 0x2066U && code <= 0x2069U);
 }
 
-bool is_printable_ascii(char c) noexcept { return c >= 0x20 && c < 0x7F; }
+bool is_printable(char c) noexcept { return c >= 0x20 && c < 0x7F; }
 
 void append_escape(std::string& out, char32_t code) {
   const auto value = static_cast<std::uint32_t>(code);
@@ -142,11 +142,15 @@ void append_escape(std::string& out, char32_t code) {
 
 }  // namespace
 
+bool is_printable_ascii(std::string_view text) noexcept {
+  return std::all_of(text.begin(), text.end(), is_printable);
+}
+
 std::size_t text_width(std::string_view text) noexcept {
   std::size_t width = 0;
   std::size_t position = 0;
   while (position < text.size()) {
-    if (is_printable_ascii(text[position])) {
+    if (is_printable(text[position])) {
       ++position;
       ++width;
       continue;
@@ -162,7 +166,7 @@ std::size_t text_width(std::string_view text) noexcept {
 }
 
 std::string escape_controls(std::string_view text) {
-  if (std::all_of(text.begin(), text.end(), is_printable_ascii)) {
+  if (is_printable_ascii(text)) {
     return std::string(text);
   }
   std::string out;

@@ -8,6 +8,9 @@
 
 namespace graphtune {
 
+/// One column for each byte, and nothing to escape.
+[[nodiscard]] GRAPHTUNE_API bool is_printable_ascii(std::string_view text) noexcept;
+
 /// Columns that UTF-8 text takes in a terminal: East Asian wide characters and emoji count two,
 /// combining marks none.
 [[nodiscard]] GRAPHTUNE_API std::size_t text_width(std::string_view text) noexcept;
