@@ -1,23 +1,21 @@
 #include "graphtune/observation_set.h"
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "graphtune/hash.h"
 #include "graphtune/mix.h"
 
 namespace graphtune {
 namespace {
 
 std::uint64_t digest_of(const ObservationSet::Row& row) noexcept {
-  std::uint64_t digest =
-      mix64(static_cast<std::uint64_t>(row.batch_size) * 4 + static_cast<std::uint64_t>(row.label));
-  for (const std::int64_t size : row.sizes) {
-    // One multiplication a size: this runs over every axis of every call that is recorded.
-    digest = (digest ^ static_cast<std::uint64_t>(size)) * 0x9E3779B97F4A7C15U;
-    digest ^= digest >> 29U;
-  }
-  return mix64(digest);
+  const std::string_view bytes(reinterpret_cast<const char*>(row.sizes.data()),
+                               row.sizes.size_bytes());
+  return hash_bytes(bytes, mix64(static_cast<std::uint64_t>(row.batch_size)) +
+                               static_cast<std::uint64_t>(row.label));
 }
 
 void widen_range(std::int64_t& min, std::int64_t& max, std::int64_t low, std::int64_t high) {

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -447,6 +448,25 @@ TEST(ShapeLearnerProperty, OrderDoesNotMatterBeyondTheLimit) {
     ASSERT_TRUE(expected.knows(observation.batch_size, observation.sizes));
   }
   EXPECT_FALSE(expected.knows(8, std::vector<std::int64_t>{8, 6000, 1}));
+}
+
+TEST(ShapeLearner, CanBeReadFromSeveralThreads) {
+  const ShapeLearner learner = learn({{1, {1, 10}}, {2, {2, 15}}, {4, {4, 20}}});
+  std::vector<std::string> found(4);
+  std::vector<std::thread> threads;
+  for (std::string& text : found) {
+    threads.emplace_back([&] {
+      const ShapeLearner copy = learner;
+      text = summary(learner) + learner.explain(0).reason + summary(learner.project(0, 1)) +
+             summary(copy);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (const std::string& text : found) {
+    EXPECT_EQ(text, found[0]);
+  }
 }
 
 TEST(ShapeLearner, ManyAxesLimitTheObservationsKept) {
