@@ -1,0 +1,301 @@
+#include "bindings/routing.h"
+
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/plan_conversion.h"
+#include "bindings/rebuild.h"
+#include "bindings/tensor_access.h"
+#include "bindings/tuned_router.h"
+#include "bindings/walk.h"
+#include "graphtune/engines/registry.h"
+#include "graphtune/error.h"
+#include "graphtune/graph_spec.h"
+#include "graphtune/router.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace graphtune::python {
+namespace {
+
+using Signature = const CallSignature*;  // null: as given
+
+// --- tensors of a call in canonical order -------------------------------------------------------
+
+nb::list in_canonical_order(const Walker& walker) {
+  const CallTree& tree = walker.tree();
+  nb::list result;
+  for (std::size_t canonical = 0; canonical < walker.tensors().size(); ++canonical) {
+    const std::size_t index = tree.is_canonical() ? canonical : tree.tensor_order()[canonical];
+    result.append(nb::borrow(walker.tensors()[index].get()));
+  }
+  return result;
+}
+
+std::vector<Object> in_callers_order(const Walker& walker, const nb::sequence& canonical) {
+  const CallTree& tree = walker.tree();
+  if (nb::len(canonical) != walker.tensors().size()) {
+    throw ValueError("the call has " + std::to_string(walker.tensors().size()) + " tensors, " +
+                     std::to_string(nb::len(canonical)) + " were given");
+  }
+  std::vector<Object> tensors(walker.tensors().size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::size_t index = tree.is_canonical() ? i : tree.tensor_order()[i];
+    const nb::object tensor = canonical[i];
+    tensors[index] = Object::borrow(tensor.ptr());
+  }
+  return tensors;
+}
+
+nb::list call_tensors(const nb::tuple& args, const nb::dict& kwargs, Signature signature) {
+  const WalkerLease walker;
+  walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
+  return in_canonical_order(*walker);
+}
+
+nb::tuple call_with_tensors(const nb::tuple& args, const nb::dict& kwargs, const nb::sequence& tensors,
+                            Signature signature) {
+  const WalkerLease walker;
+  walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
+  const std::vector<Object> ordered = in_callers_order(*walker, tensors);
+  Rebuilder rebuilder(ordered, true);
+  const nb::object new_args = nb::steal(rebuilder.rebuild(args.ptr()).release());
+  const nb::object new_kwargs = nb::steal(rebuilder.rebuild(kwargs.ptr()).release());
+  rebuilder.finish();
+  return nb::make_tuple(new_args, new_kwargs);
+}
+
+nb::list result_tensors(const nb::handle result) {
+  const WalkerLease walker;
+  walker->walk_result(result.ptr());
+  return in_canonical_order(*walker);
+}
+
+nb::object result_with_tensors(const nb::handle result, const nb::sequence& tensors) {
+  const WalkerLease walker;
+  walker->walk_result(result.ptr());
+  const std::vector<Object> ordered = in_callers_order(*walker, tensors);
+  Rebuilder rebuilder(ordered, true);
+  nb::object rebuilt = nb::steal(rebuilder.rebuild(result.ptr()).release());
+  rebuilder.finish();
+  return rebuilt;
+}
+
+// --- routing --------------------------------------------------------------------------------------
+
+// (name, backend, folder)
+using EngineFolder = std::tuple<std::string, std::string, std::filesystem::path>;
+
+RoutedGraph make_graph(const GraphSpec& spec, const PlanEntries& plan,
+                       const std::vector<EngineFolder>& engines, std::vector<std::int32_t> output_alias, int threads) {
+  RoutedGraph graph;
+  graph.name = spec.name();
+  graph.key = spec.input_spec().key();
+  graph.input_tree = spec.input_spec().tree();
+  graph.output_tree = spec.output_spec().tree();
+  graph.output_alias = std::move(output_alias);
+  graph.eager_reason = spec.eager_reason();
+  if (graph.eager_reason.empty()) {
+    graph.contract = spec.contract();
+    graph.plan = make_plan(plan);
+    for (const auto& [name, backend, folder] : engines) {
+      graph.engines.push_back({name, find_backend(backend).load(folder, EngineOptions{.threads = threads})});
+    }
+  }
+  return graph;
+}
+
+Contract make_contract(const std::vector<std::vector<std::variant<std::int64_t, std::string>>>& sizes,
+                       const Limits& symbols, const Limits& indices) {
+  std::vector<std::vector<SizeExpr>> expressions;
+  std::uint32_t symbol_count = 1;
+  for (const auto& [name, range] : symbols) {
+    symbol_count = std::max(symbol_count, symbol_of(name) + 1);
+  }
+  for (const auto& tensor : sizes) {
+    std::vector<SizeExpr>& row = expressions.emplace_back();
+    for (const auto& size : tensor) {
+      row.push_back(std::holds_alternative<std::int64_t>(size) ? SizeExpr::constant(std::get<std::int64_t>(size))
+                                                               : SizeExpr::parse(std::get<std::string>(size)));
+    }
+  }
+  std::vector<SymbolRange> ranges(symbol_count);
+  for (const auto& [name, range] : symbols) {
+    ranges[symbol_of(name)] = {range.first, range.second};
+  }
+  std::vector<IndexRange> index_ranges;
+  for (const auto& [tensor, range] : indices) {
+    index_ranges.push_back({static_cast<std::uint32_t>(std::stoul(tensor)), range.first, range.second});
+  }
+  return {std::move(expressions), std::move(ranges), std::move(index_ranges)};
+}
+
+nb::object size_to_python(const SizeExpr& size) {
+  return size.is_constant() ? nb::object(nb::int_(size.offset)) : nb::object(nb::str(size.to_string().c_str()));
+}
+
+// (sizes per tensor in canonical order, symbol -> range, canonical index -> allowed values)
+nb::tuple contract_parts(const GraphSpec& spec) {
+  const Contract contract = spec.contract();
+  nb::list sizes;
+  for (const std::vector<SizeExpr>& tensor : contract.sizes()) {
+    nb::list row;
+    for (const SizeExpr& size : tensor) {
+      row.append(size_to_python(size));
+    }
+    sizes.append(row);
+  }
+  nb::dict symbols;
+  for (const std::uint32_t symbol : contract.used_symbols()) {
+    const SymbolRange& range = contract.symbols()[symbol];
+    symbols[symbol_name(symbol).c_str()] = nb::make_tuple(range.min, range.max);
+  }
+  nb::dict indices;
+  for (const IndexRange& range : contract.index_ranges()) {
+    indices[nb::int_(range.tensor)] = nb::make_tuple(range.low, range.high);
+  }
+  return nb::make_tuple(sizes, symbols, indices);
+}
+
+nb::object symbols_of_call(const GraphSpec& spec, const nb::tuple& args, const nb::dict& kwargs, Signature signature) {
+  const Contract contract = spec.contract();
+  const WalkerLease walker;
+  walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
+  if (!(CallKey(walker->tree(), spec.input_spec().strict()) == spec.input_spec().key())) {
+    throw ValueError("the call is of another graph than " + spec.name());
+  }
+  std::vector<std::int64_t> values(contract.symbols().size());
+  if (contract.check_sizes(walker->tree(), values)) {
+    return nb::none();
+  }
+  nb::dict result;
+  for (const std::uint32_t symbol : contract.used_symbols()) {
+    result[symbol_name(symbol).c_str()] = values[symbol];
+  }
+  return result;
+}
+
+std::vector<std::string> names_in_canonical_order(const CallTree& tree) {
+  std::vector<std::string> names = tree.leaf_names().tensors;
+  if (tree.is_canonical()) {
+    return names;
+  }
+  std::vector<std::string> ordered;
+  for (const std::uint32_t index : tree.tensor_order()) {
+    ordered.push_back(names[index]);
+  }
+  return ordered;
+}
+
+GraphSpec with_contract(GraphSpec spec, Contract contract) {
+  spec.set_contract(std::move(contract));
+  return spec;
+}
+
+nb::dict stats_of(const Router& router) {
+  const CallStats stats = router.stats();
+  nb::dict result;
+  result["calls"] = stats.calls;
+  result["by_graph"] = stats.by_graph;
+  result["misses"] = stats.misses;
+  return result;
+}
+
+std::shared_ptr<TunedRouter> make_tuned_router(std::shared_ptr<Router> router, Signature signature,
+                                               const nb::sequence& templates, const nb::sequence& weights) {
+  std::vector<Object> forms;
+  for (const nb::handle form : templates) {
+    forms.push_back(Object::borrow(form.ptr()));
+  }
+  std::vector<PyObject*> watched;
+  for (const nb::handle weight : weights) {
+    if (!is_tensor(weight.ptr())) {
+      throw TypeError("weights must be torch tensors");
+    }
+    watched.push_back(weight.ptr());
+  }
+  return std::make_shared<TunedRouter>(std::move(router), signature == nullptr ? CallSignature() : *signature, std::move(forms),
+                                       std::make_unique<WeightGuard>(watched));
+}
+
+}  // namespace
+
+void bind_routing(nb::module_& module) {
+  module.def("call_tensors", &call_tensors, "args"_a, "kwargs"_a, "signature"_a = nb::none(),
+             "The tensors of a call in canonical order: what an engine takes.");
+  module.def("call_with_tensors", &call_with_tensors, "args"_a, "kwargs"_a, "tensors"_a, "signature"_a = nb::none(),
+             "The call with other tensors, given in canonical order; containers keep their types.");
+  module.def("result_tensors", &result_tensors, "result"_a, "The tensors of a result in canonical order.");
+  module.def("result_with_tensors", &result_with_tensors, "result"_a, "tensors"_a,
+             "The result with other tensors, given in canonical order.");
+  nb::class_<Contract>(module, "Contract", "Sizes, ranges and index values that a graph's engines were validated for");
+  module.def("contract_parts", &contract_parts, "spec"_a,
+             "Sizes per tensor in canonical order, ranges by symbol, allowed values by canonical index.");
+  module.def("symbols_of_call", &symbols_of_call, "spec"_a, "args"_a, "kwargs"_a, "signature"_a = nb::none(),
+             "The symbols' values in a call of this graph; None when it is outside of the contract.");
+  module.def(
+      "input_names", [](const GraphSpec& spec) { return names_in_canonical_order(spec.input_spec().tree()); }, "spec"_a,
+      "Names of a graph's input tensors in canonical order.");
+  module.def(
+      "output_names", [](const GraphSpec& spec) { return names_in_canonical_order(spec.output_spec().tree()); },
+      "spec"_a, "Names of a graph's result tensors in canonical order.");
+  module.def("with_contract", &with_contract, "spec"_a, "contract"_a, "A copy with another contract.");
+  module.def("make_contract", &make_contract, "sizes"_a, "symbols"_a, "index_ranges"_a,
+             "A Contract from sizes (numbers or expressions) per tensor in canonical order, the symbols' ranges, and "
+             "allowed values of index tensors by canonical index (as text).");
+
+  // What a call returns that is to be run eagerly, by plan or because it is being traced.
+  const nb::object run_eagerly = nb::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+  module.attr("RUN_EAGERLY") = run_eagerly;
+
+  nb::class_<CallMiss>(module, "Miss", "A call that no engine served")
+      .def_prop_ro("reason", [](const CallMiss& miss) { return std::string(to_string(miss.reason)); })
+      .def_ro("message", &CallMiss::message)
+      .def_ro("first", &CallMiss::first, "The first of this reason for this graph")
+      .def("__repr__", [](const CallMiss& miss) {
+        return "Miss(" + std::string(to_string(miss.reason)) + ": " + miss.message + ")";
+      });
+
+  nb::class_<RoutedGraph>(module, "RoutedGraph", "A graph with its engines and plan")
+      .def_ro("name", &RoutedGraph::name)
+      .def_ro("eager_reason", &RoutedGraph::eager_reason);
+  module.def("make_graph", &make_graph, "spec"_a, "plan"_a, "engines"_a, "output_alias"_a, "threads"_a = 0,
+             nb::call_guard<nb::gil_scoped_release>(), "Loads engines (name, backend, folder). Raises EngineError.");
+
+  nb::class_<Router>(module, "Router", "Sends calls to the engines of their graphs")
+      .def("stats", &stats_of);
+  module.def(
+      "make_router",
+      [](std::vector<RoutedGraph> graphs, bool strict) { return std::make_shared<Router>(std::move(graphs), strict); },
+      "graphs"_a, "strict"_a);
+
+  nb::class_<TunedRouter>(module, "TunedRouter", "A Router for Python calls. Immutable but for its counters.")
+      .def(
+          "call",
+          [run_eagerly](const TunedRouter& router, const nb::tuple& args, const nb::dict& kwargs, bool training,
+                        bool grad_enabled) -> nb::object {
+            Outcome outcome = router.call(args.ptr(), kwargs.ptr(), training, grad_enabled);
+            if (outcome.miss) {
+              return nb::cast(std::move(*outcome.miss));
+            }
+            return outcome.result ? nb::steal(outcome.result.release()) : run_eagerly;
+          },
+          "args"_a, "kwargs"_a, "training"_a, "grad_enabled"_a, "The result, a Miss, or RUN_EAGERLY.")
+      .def("stats", [](const TunedRouter& router) { return stats_of(router.router()); });
+  module.def("make_tuned_router", &make_tuned_router, "router"_a, "signature"_a.none(), "templates"_a, "weights"_a);
+}
+
+}  // namespace graphtune::python

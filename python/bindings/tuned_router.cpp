@@ -1,0 +1,140 @@
+#include "bindings/tuned_router.h"
+
+#include <nanobind/nanobind.h>
+
+#include <utility>
+
+#include "bindings/rebuild.h"
+#include "bindings/tensor_access.h"
+#include "bindings/walk.h"
+#include "graphtune/error.h"
+
+namespace graphtune::python {
+namespace {
+
+std::vector<std::uint32_t> caller_to_canonical(const CallTree& tree) {
+  std::vector<std::uint32_t> order(tree.tensors().size());
+  for (std::uint32_t canonical = 0; canonical < order.size(); ++canonical) {
+    order[tree.is_canonical() ? canonical : tree.tensor_order()[canonical]] = canonical;
+  }
+  return order;
+}
+
+std::vector<Tensor> engine_inputs(const Walker& walker) {
+  const CallTree& tree = walker.tree();
+  std::vector<Tensor> inputs;
+  inputs.reserve(tree.tensors().size());
+  for (std::size_t canonical = 0; canonical < tree.tensors().size(); ++canonical) {
+    const std::size_t index = tree.is_canonical() ? canonical : tree.tensor_order()[canonical];
+    // Engines were validated with contiguous tensors: any other form is copied into one.
+    inputs.push_back(to_core(walker.tensors()[index].get()).contiguous());
+  }
+  return inputs;
+}
+
+}  // namespace
+
+TunedRouter::TunedRouter(std::shared_ptr<Router> router, CallSignature signature,
+                         std::vector<Object> templates, std::unique_ptr<WeightGuard> weights)
+    : router_(std::move(router)), signature_(std::move(signature)), weights_(std::move(weights)) {
+  const std::vector<RoutedGraph>& graphs = router_->graphs();
+  if (templates.size() != graphs.size()) {
+    throw ValueError("one template of a result is needed for each graph");
+  }
+  const WalkerLease walker;
+  for (std::size_t graph = 0; graph < graphs.size(); ++graph) {
+    Template form{std::move(templates[graph]), {}};
+    if (graphs[graph].eager_reason.empty()) {
+      walker->walk_result(form.object.get());
+      if (walker->tree().tensors().size() != graphs[graph].output_tree.tensors().size()) {
+        throw ValueError(graphs[graph].name + ": the template's tensors are not those of the recorded results");
+      }
+      form.order = caller_to_canonical(walker->tree());
+    }
+    templates_.push_back(std::move(form));
+  }
+}
+
+CallMiss TunedRouter::miss(const RoutedGraph* graph, MissReason reason, std::string message) const {
+  return {reason, std::move(message), router_->count_miss(graph, reason)};
+}
+
+Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training, bool grad_enabled) const {
+  if (training) {
+    return {{}, miss(nullptr, MissReason::TrainMode,
+                     "the module is in train mode; its engines were built in eval mode: call eval()")};
+  }
+  if (weights_ != nullptr && weights_->changed()) {
+    return {{}, miss(nullptr, MissReason::WeightsChanged,
+                     "the module's weights were changed since it was tuned: tune it again")};
+  }
+  const WalkerLease walker;
+  walker->walk_inputs(args, kwargs, &signature_);
+  if (walker->has_virtual_tensors()) {
+    return {};
+  }
+  if (grad_enabled && Router::any_requires_grad(walker->tree())) {
+    return {{}, miss(nullptr, MissReason::RequiresGrad,
+                     "an input requires gradients, which engines don't compute; call under torch.no_grad() to be served "
+                     "by one")};
+  }
+  Router::Decision decision = router_->route(walker->tree());
+  if (decision.miss) {
+    return {{}, miss(decision.graph, decision.miss->reason, std::move(decision.miss->message))};
+  }
+  if (decision.engine == nullptr) {
+    router_->count_served(*decision.graph, decision.engine_index);
+    return {};
+  }
+  const std::vector<Tensor> inputs = engine_inputs(*walker);
+  std::vector<Tensor> outputs;
+  std::string failure;
+  {
+    const nanobind::gil_scoped_release release;
+    try {
+      decision.engine->run(inputs, outputs);
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+  }
+  if (failure.empty() && outputs.size() != decision.graph->output_tree.tensors().size()) {
+    failure = "it gave another number of tensors than the model";
+  }
+  if (!failure.empty()) {
+    return {{}, miss(decision.graph, MissReason::EngineFailed,
+                     decision.graph->name + ": engine " + std::string(decision.engine->backend()) +
+                         " failed: " + failure)};
+  }
+  const CallTree& tree = walker->tree();
+  std::vector<Object> results;
+  results.reserve(outputs.size());
+  for (std::size_t index = 0; index < outputs.size(); ++index) {
+    const std::vector<std::int32_t>& aliases = decision.graph->output_alias;
+    if (!aliases.empty() && aliases[index] >= 0) {
+      // The model returns this input itself, and so does the tuned call.
+      const auto input = static_cast<std::size_t>(aliases[index]);
+      results.push_back(walker->tensors()[tree.is_canonical() ? input : tree.tensor_order()[input]]);
+    } else {
+      results.push_back(Object::steal(from_core(outputs[index])));
+    }
+  }
+  Object result = build_result(static_cast<std::size_t>(decision.graph - router_->graphs().data()), results);
+  router_->count_served(*decision.graph, decision.engine_index);
+  return {std::move(result), std::nullopt};
+}
+
+Object TunedRouter::build_result(std::size_t graph, const std::vector<Object>& canonical) const {
+  const Template& form = templates_[graph];
+  std::vector<Object> tensors;
+  tensors.reserve(canonical.size());
+  for (const std::uint32_t index : form.order) {
+    tensors.push_back(canonical[index]);
+  }
+  // Containers are copied: no two calls share one that the caller could change.
+  Rebuilder rebuilder(tensors, true);
+  Object result = rebuilder.rebuild(form.object.get());
+  rebuilder.finish();
+  return result;
+}
+
+}  // namespace graphtune::python
