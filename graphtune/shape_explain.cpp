@@ -33,6 +33,10 @@ std::int64_t saturated_product(std::int64_t a, std::int64_t b) {
                                                 : product;
 }
 
+std::string multiple_of_batch(std::int64_t multiplier) {
+  return multiplier == 1 ? "the batch size" : fmt::format("{} times the batch size", multiplier);
+}
+
 }  // namespace
 
 /// Puts one axis's class into words.
@@ -49,9 +53,24 @@ class AxisExplainer {
   }
 
   [[nodiscard]] AxisExplanation explain() {
+    explain_class();
+    result_.reason += '.';
+    return std::move(result_);
+  }
+
+ private:
+  /// The axis in one sample. `batch` is the batch size as found, 0 when it isn't known.
+  struct Pair {
+    std::int64_t stated;
+    std::int64_t batch;
+    std::int64_t size;
+    friend auto operator<=>(const Pair&, const Pair&) = default;
+  };
+
+  void explain_class() {
     if (pairs_.empty()) {
       result_.reason = "no sample was seen yet";
-      return std::move(result_);
+      return;
     }
     switch (facts_.axis_class) {
       case AxisClass::Static:
@@ -64,17 +83,7 @@ class AxisExplainer {
         explain_dynamic();
         break;
     }
-    return std::move(result_);
   }
-
- private:
-  /// The axis in one sample. `batch` is the batch size as found, 0 when it isn't known.
-  struct Pair {
-    std::int64_t stated;
-    std::int64_t batch;
-    std::int64_t size;
-    friend auto operator<=>(const Pair&, const Pair&) = default;
-  };
 
   void decide_by(const Pair& pair) {
     const Observation observation{pair.stated, {pair.size}};
@@ -99,8 +108,7 @@ class AxisExplainer {
     if (facts_.ambiguous) {
       const std::int64_t multiplier = facts_.min / labels.front();
       const std::int64_t other = saturated_product(2, labels.front());
-      result_.reason +=
-          fmt::format(", the only one: it may be {} times the batch size", multiplier);
+      result_.reason += ", the only one: it may be " + multiple_of_batch(multiplier);
       result_.settle = fmt::format(
           "a sample with batch size {}: size {} on this axis would make it a batch axis, "
           "size {} would show that it does not follow the batch size",
@@ -119,10 +127,8 @@ class AxisExplainer {
       }
     }
     const std::vector<std::int64_t>& met = derived_.met_labels;
-    const std::string multiple =
-        facts_.multiplier == 1 ? "" : fmt::format("{} times ", facts_.multiplier);
-    result_.reason = fmt::format("the size is {}the batch size at batch sizes {}{}", multiple,
-                                 enumerate(met), shorts);
+    result_.reason = fmt::format("the size is {} at batch sizes {}{}",
+                                 multiple_of_batch(facts_.multiplier), enumerate(met), shorts);
     if (!facts_.ambiguous) {
       return;
     }

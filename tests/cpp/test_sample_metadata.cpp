@@ -121,7 +121,7 @@ TEST(SampleMetadata, RowsStandInTheOrderOfTheCall) {
   EXPECT_EQ(reports[2].facts.multiplier, 2);
   EXPECT_TRUE(reports[2].facts.ambiguous);
   EXPECT_EQ(reports[3].axis, 1U);
-  EXPECT_EQ(reports[3].explanation.reason, "size 3 in all samples, at batch sizes 1 and 2");
+  EXPECT_EQ(reports[3].explanation.reason, "size 3 in all samples, at batch sizes 1 and 2.");
 }
 
 TEST(SampleMetadata, OtherRowsAreSortedByNameAndNumber) {

@@ -266,20 +266,20 @@ TEST(ShapeLearner, ReasonsAreGiven) {
       learn({{1, {1, 8, 5, 5}}, {2, {2, 8, 5, 12}}, {4, {4, 8, 9, 12}}, {4, {3, 8, 5, 12}}});
   EXPECT_EQ(learner.explain(0).reason,
             "the size is the batch size at batch sizes 1, 2 and 4; "
-            "size 3 in a sample of stated batch size 4 counts as a short batch of 3");
-  EXPECT_EQ(learner.explain(1).reason, "size 8 in all samples, at batch sizes 1, 2 and 4");
+            "size 3 in a sample of stated batch size 4 counts as a short batch of 3.");
+  EXPECT_EQ(learner.explain(1).reason, "size 8 in all samples, at batch sizes 1, 2 and 4.");
   EXPECT_EQ(learner.explain(2).reason,
-            "size 5 at batch size 1 and 5 at 2 are not one whole multiple of the batch size");
+            "size 5 at batch size 1 and 5 at 2 are not one whole multiple of the batch size.");
   EXPECT_EQ(learner.explain(2).decided_by, (Observations{{1, {5}}, {2, {5}}}));
   EXPECT_EQ(learn({{2, {5}}, {2, {9}}, {4, {7}}}).explain(0).reason,
-            "sizes 5 and 9 were both seen at batch size 2");
+            "sizes 5 and 9 were both seen at batch size 2.");
   EXPECT_EQ(learn({{0, {5}}, {0, {9}}}).explain(0).reason,
-            "sizes 5 and 9 were seen, and no sample has a batch size");
+            "sizes 5 and 9 were seen, and no sample has a batch size.");
   EXPECT_EQ(learn({{0, {5}}, {3, {9}}}).explain(0).reason,
-            "size 9 at batch size 3 and 5 in a sample without a batch size");
+            "size 9 at batch size 3 and 5 in a sample without a batch size.");
   EXPECT_EQ(learn({{0, {5}}}).explain(0).reason,
-            "size 5 in all samples, none of which has a batch size");
-  EXPECT_EQ(ShapeLearner(1).explain(0).reason, "no sample was seen yet");
+            "size 5 in all samples, none of which has a batch size.");
+  EXPECT_EQ(ShapeLearner(1).explain(0).reason, "no sample was seen yet.");
 }
 
 // Random sets of observations: batch axes, short batches, lengths that are shared, summed, or free.
