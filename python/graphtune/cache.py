@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["BuildCache", "cache_folder", "fingerprint"]
+__all__ = ["BuildCache", "cache_folder", "fingerprint", "update_digest"]
 
 _RECEIPT = "build.json"
 
@@ -38,11 +38,16 @@ def fingerprint(program: torch.export.ExportedProgram) -> str:
         value = tensors[name]
         digest.update(name.encode())
         if isinstance(value, torch.Tensor):
-            digest.update(f"{value.dtype}{tuple(value.shape)}{value.device.type}".encode())
-            digest.update(_bytes_of(value))
+            update_digest(digest, value)
         else:
             digest.update(repr(value).encode())
     return digest.hexdigest()
+
+
+def update_digest(digest: Any, tensor: torch.Tensor) -> None:
+    """Adds a tensor's type, sizes and bytes to a digest."""
+    digest.update(f"{tensor.dtype}{tuple(tensor.shape)}{tensor.device.type}".encode())
+    digest.update(_bytes_of(tensor))
 
 
 def _bytes_of(tensor: torch.Tensor) -> Any:

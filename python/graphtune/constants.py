@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import array
 import ast
-import collections
 import dataclasses
 import datetime
 import decimal
@@ -249,8 +248,14 @@ def encoder_of(cls: type) -> Encoder | None:
     return None
 
 
+# Builtin types that are not found under the module that they name.
+_HIDDEN = {type_name(cls): cls for cls in vars(types).values() if isinstance(cls, type)}
+
+
 def find_class(name: str) -> type:
     """The class `module.qualname`. Its module is imported. Raises TypeError that says what is missing."""
+    if name in _HIDDEN:
+        return _HIDDEN[name]
     parts = name.split(".")
     for count in range(len(parts) - 1, 0, -1):
         module_name = ".".join(parts[:count])
@@ -265,7 +270,6 @@ def find_class(name: str) -> type:
         if isinstance(found, type):
             return found
     raise TypeError(f"there is no class {name!r} here: import or install what defines it")
-
 
 
 def constant_value(name: str, identity: str) -> object:

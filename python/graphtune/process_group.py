@@ -33,7 +33,7 @@ def start_python(
     stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
     """Starts this Python on other arguments, in its own session, with this process's import path."""
-    paths = [str(Path(__file__).resolve().parents[1]), *(str(Path(entry).absolute()) for entry in sys.path)]
+    paths = [str(Path(__file__).absolute().parents[1]), *(str(Path(entry).absolute()) for entry in sys.path)]
     variables = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["CandidateResult", "GraphResult", "SpeedUp", "TuneResult"]
 
@@ -101,36 +101,46 @@ def format_graph(graph: GraphResult, module_name: str = "") -> str:
 
 
 def format_candidates(graph: GraphResult) -> str:
-    """Build time, deviation and speed-up at each measured size; then why candidates were not taken."""
+    """Build time and deviation of each candidate, its speed-up at each measured size, and why some were not taken."""
     if not graph.candidates:
         return f"No candidate: {graph.eager_reason}" if graph.eager_reason else "No candidate was tried."
-    table = Table(title=None, show_lines=False)
-    table.add_column("Candidate")
-    table.add_column("Result")
-    table.add_column("Build", justify="right")
-    table.add_column("Max deviation", justify="right")
-    for point in graph.points:
-        table.add_column(_point_text(point), justify="right")
+    from rich.table import Table  # only what is printed needs it
+
+    facts = Table("Candidate", "Result")
+    facts.add_column("Build", justify="right")
+    facts.add_column("Largest deviation", justify="right")
     for candidate in graph.candidates:
-        by_point = {_point_text(speed.point): speed for speed in candidate.speed_ups}
-        cells = []
-        for point in graph.points:
-            speed = by_point.get(_point_text(point))
-            cells.append("-" if speed is None else f"{speed.ratio:.2f}x")
-        table.add_row(
+        build = f"{candidate.build_seconds:.1f} s"
+        facts.add_row(
             candidate.name,
             candidate.status,
-            "reused" if candidate.reused else f"{candidate.build_seconds:.1f} s",
+            f"{build}, reused" if candidate.reused else build,
             "-" if candidate.max_deviation is None else f"{candidate.max_deviation:.1e}",
-            *cells,
         )
-    if graph.points:
-        eager = _eager_row(graph)
-        if eager:
-            table.add_row("eager", "reference", "-", "-", *eager)
-    lines = [_render(table)]
+    lines = [_render(facts)]
     lines += [f"  {candidate.name}: {candidate.reason}" for candidate in graph.candidates if candidate.reason]
+    measured = [candidate for candidate in graph.candidates if candidate.speed_ups]
+    if measured:
+        lines.append(_format_speed_ups(graph.points, measured))
     return "\n".join(lines)
+
+
+def _format_speed_ups(points: Sequence[dict[str, int]], candidates: Sequence[CandidateResult]) -> str:
+    from rich.table import Table
+
+    table = Table("Size")
+    table.add_column("eager", justify="right")
+    for candidate in candidates:
+        table.add_column(candidate.name, justify="right")
+    for point in points:
+        speeds = [next((s for s in candidate.speed_ups if s.point == point), None) for candidate in candidates]
+        eager = next((speed.eager_seconds for speed in speeds if speed is not None), None)
+        table.add_row(
+            _point_text(point),
+            "-" if eager is None else f"{eager * 1e3:.2f} ms",
+            *("-" if s is None else f"{s.ratio:.2f}x ({s.low:.2f}..{s.high:.2f})" for s in speeds),
+        )
+    return _render(table)
 
 
 def format_plan(graph: GraphResult) -> str:
@@ -142,26 +152,16 @@ def format_plan(graph: GraphResult) -> str:
     return "\n".join(lines)
 
 
-def _eager_row(graph: GraphResult) -> list[str]:
-    times: dict[str, float] = {}
-    for candidate in graph.candidates:
-        for speed in candidate.speed_ups:
-            times.setdefault(_point_text(speed.point), speed.eager_seconds)
-    return (
-        [f"{times[text] * 1e3:.2f} ms" if (text := _point_text(point)) in times else "-" for point in graph.points]
-        if times
-        else []
-    )
-
-
 def _point_text(point: dict[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in point.items()) or "static"
 
 
 def _render(table: Table) -> str:
+    from rich.console import Console
+
     # A fixed width: the text is the same on a terminal, in a log and in a notebook.
     buffer = io.StringIO()
-    Console(file=buffer, width=max(80, 34 + 12 * len(table.columns)), color_system=None).print(table)
+    Console(file=buffer, width=120, color_system=None).print(table)
     return buffer.getvalue().rstrip("\n")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
-import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -18,7 +17,7 @@ import torch
 
 from graphtune import _core
 from graphtune.constants import context_text, encode_tuple, encoder_of, find_class, is_singleton, type_name
-from graphtune.containers import Builder, Rebuilder, Step, builder_of, field_names, rebuilder_of
+from graphtune.containers import Rebuilder, Step, builder_of, field_names, rebuilder_of
 from graphtune.errors import GraphtuneTypeError, GraphtuneValueError
 
 __all__ = ["TypeEntry", "build", "classify", "encode_tuple", "pytree_nodes", "register_type"]
@@ -112,9 +111,7 @@ def classify(cls: type) -> TypeEntry:
         return _OPAQUE
     names = field_names(cls) if kind in ("named", "fields") else ()
     build = builder_of(cls, kind)
-    return TypeEntry(
-        kind, names, rebuild=rebuilder_of(cls, kind), build=lambda pairs, context: build(pairs)
-    )
+    return TypeEntry(kind, names, rebuild=rebuilder_of(cls, kind), build=lambda pairs, context: build(pairs))
 
 
 def _container_kind(cls: type) -> str | None:
@@ -236,5 +233,3 @@ def build(cls: type | str, pairs: Sequence[tuple[Step, Any]], context: str | Non
                 f"a {type_name(found)} can't be made again: its context {context[:64]!r} is more than literals"
             ) from error
     return entry.build(pairs, value)
-
-

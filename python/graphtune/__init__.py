@@ -1,0 +1,83 @@
+"""graphtune finds the execution graphs of a PyTorch model and runs each on its fastest engine."""
+
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
+import torch as _torch  # noqa: F401  # first: the extension is linked with torch's libraries
+
+from graphtune._core import GraphSpec, InfoLevel, Locator, SampleMetadata, TensorSpec
+from graphtune.batch_size import batch_size, current_batch_size
+from graphtune.config import config
+from graphtune.errors import (
+    BundleError,
+    EngineError,
+    Error,
+    GraphtuneTypeError,
+    GraphtuneValueError,
+    MissError,
+)
+from graphtune.recording import RecordingModule
+from graphtune.types import register_type
+
+if _TYPE_CHECKING:
+    from graphtune._core import list_backends
+    from graphtune.bundles import LoadedModule, load, save
+    from graphtune.graph_tuner import TuneOptions
+    from graphtune.module import Module
+    from graphtune.result import TuneResult
+    from graphtune.tuner import tune
+
+# Imported when they are first used: worker processes, and programs that only look at metadata, start without them.
+_LAZY = {
+    "LoadedModule": "bundles",
+    "Module": "module",
+    "TuneOptions": "graph_tuner",
+    "TuneResult": "result",
+    "list_backends": "_core",
+    "load": "bundles",
+    "save": "bundles",
+    "tune": "tuner",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'graphtune' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"graphtune.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
+__all__ = [
+    "BundleError",
+    "EngineError",
+    "Error",
+    "GraphSpec",
+    "GraphtuneTypeError",
+    "GraphtuneValueError",
+    "InfoLevel",
+    "LoadedModule",
+    "Locator",
+    "MissError",
+    "Module",
+    "RecordingModule",
+    "SampleMetadata",
+    "TensorSpec",
+    "TuneOptions",
+    "TuneResult",
+    "batch_size",
+    "config",
+    "current_batch_size",
+    "list_backends",
+    "load",
+    "register_type",
+    "save",
+    "tune",
+]

@@ -1,0 +1,161 @@
+"""Saving a tuned module, and loading it again, with or without the model."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import _core
+from .constants import constant_value
+from .errors import BundleError, GraphtuneTypeError, GraphtuneValueError, MissError
+from .types import build
+from .versions import library_versions
+
+if TYPE_CHECKING:
+    from .graph_tuner import TunedGraph
+    from .module import Module
+
+__all__ = ["LoadedModule", "load", "save", "write_bundle"]
+
+# Their artefacts are compiled for a processor and run as part of the process.
+_NATIVE_BACKENDS = frozenset({"aoti"})
+
+
+def save(module: Module, path: str | Path) -> Path:
+    """Writes a tuned module to the folder ``path``: a manifest and the engines, without any pickle.
+
+    A bundle that is there already is replaced whole; anything else there is left alone and a ``GraphtuneValueError``
+    raised, as it is for a module that was not tuned. Gives the path.
+    """
+    from .module import Module
+
+    if not isinstance(module, Module):
+        raise GraphtuneTypeError(f"module: a graphtune.Module is needed, not {type(module).__name__}")
+    return module.save(path)
+
+
+def write_bundle(
+    path: str | Path, name: str, strict: bool, signature: Any, graphs: Sequence[TunedGraph], weights: str
+) -> Path:
+    versions = {**library_versions(), "graphtune": _core.__version__, "weights": weights}
+    writer = _core.BundleWriter(name, strict, signature, versions)
+    for graph in graphs:
+        plan = [(entry.engine, dict(entry.limits)) for entry in graph.plan]
+        engines = [
+            (engine.name, engine.backend, engine.folder, engine.backend in _NATIVE_BACKENDS, json.dumps(engine.info))
+            for engine in graph.engines
+        ]
+        writer.add_graph(graph.spec, plan, engines, graph.output_alias)
+    target = Path(path)
+    writer.write(target)
+    return target
+
+
+def load(
+    path: str | Path,
+    model: torch.nn.Module | None = None,
+    *,
+    allow_native_code: bool | None = None,
+    miss_policy: str | None = None,
+    threads: int = 0,
+) -> LoadedModule | Module:
+    """Loads a bundle.
+
+    Without ``model``: a callable that needs no model class; calls outside of the bundle raise ``MissError``. With it: a
+    ``graphtune.Module`` around the model, which serves such calls; its weights must be those that were tuned, else a
+    ``GraphtuneValueError`` is raised.
+
+    Every file is checked before it is used (``BundleError``). AOTInductor engines are native code: by default they are
+    loaded from bundles that were built on this machine; ``allow_native_code=True`` allows those of others.
+    """
+    bundle = _core.read_bundle(Path(path), allow_native_code=allow_native_code)
+    router, problems = _core.load_router(bundle, allow_native_code, threads)
+    for problem in problems:
+        warnings.warn(f"graphtune: {problem}", RuntimeWarning, stacklevel=2)
+    templates = [_template_of(spec) for spec in bundle.graph_specs]
+    if model is None:
+        return LoadedModule(bundle, _core.make_tuned_router(router, bundle.signature, templates, []))
+    from .module import Module, weights_digest, weights_of
+
+    known = bundle.versions.get("weights", "")
+    if known and known != weights_digest(model):
+        raise GraphtuneValueError(
+            f"model: its weights are not those that {path} was tuned with, so that engines and eager would give "
+            "different values; load the weights that were tuned, or tune this model"
+        )
+    module = model if isinstance(model, Module) else Module(model, name=bundle.module_name, strict=bundle.strict)
+    if miss_policy is not None:
+        module.miss_policy = miss_policy
+    tuned = _core.make_tuned_router(router, bundle.signature, templates, weights_of(module.wrapped))
+    module.install(tuned, bundle.graph_specs, None)
+    return module
+
+
+class LoadedModule:
+    """A tuned module without its model: call it as the model was called. Thread safe."""
+
+    def __init__(self, bundle: Any, router: Any) -> None:
+        self._bundle = bundle
+        self._router = router
+
+    @property
+    def name(self) -> str:
+        return str(self._bundle.module_name)
+
+    @property
+    def graph_specs(self) -> list[Any]:
+        return list(self._bundle.graph_specs)
+
+    def stats(self) -> dict[str, Any]:
+        """Calls by graph and engine, and misses by reason."""
+        return dict(self._router.stats())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Gradients can't be asked of a model that isn't there.
+        outcome = self._router.call(args, kwargs, False, False)
+        if type(outcome) is _core.Miss:
+            raise MissError(outcome.message)
+        if outcome is _core.RUN_EAGERLY:
+            raise MissError(
+                "the plan of this graph serves these sizes eagerly, and there is no model: load the bundle with "
+                "graphtune.load(path, model)"
+            )
+        return outcome
+
+    def __repr__(self) -> str:
+        return f"LoadedModule({self.name}, {len(self.graph_specs)} graphs)"
+
+
+def _template_of(spec: Any) -> Any:
+    """A result of a graph as its model gave it, with placeholders for tensors; None for a graph that stays eager."""
+    if spec.eager_reason:
+        return None
+    try:
+        return _build(_core.describe_result(spec))
+    except (TypeError, ImportError) as error:
+        raise BundleError(
+            f"{spec.name}: its results can't be made here: {error}; install what defines their types"
+        ) from error
+
+
+def _build(description: tuple[Any, ...]) -> Any:
+    kind, *rest = description
+    if kind == "tensor":
+        return torch.empty(0, dtype=rest[0])
+    if kind == "constant":
+        return rest[0]
+    if kind == "typed":
+        return constant_value(*rest)
+    if kind == "object":
+        type_name, context, children = rest
+        return build(type_name, [(step, _build(child)) for step, child in children], context)
+    children = [(step[1], _build(child)) for step, child in rest[0]]
+    if kind == "dict":
+        return dict(children)
+    values = [child for _, child in children]
+    return values if kind == "list" else tuple(values)

@@ -1,0 +1,84 @@
+"""Runs in a worker process: loads one engine, compares it with eager's stored results, and times blocks of calls."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import _core
+
+__all__ = ["read_case", "serve", "write_case"]
+
+
+def write_case(path: Path, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
+    """Stores one call: its tensors in canonical order and what eager gave."""
+    tensors = {f"in{index:05}": tensor for index, tensor in enumerate(inputs)}
+    tensors.update({f"out{index:05}": tensor for index, tensor in enumerate(outputs)})
+    _core.write_safetensors(path, {name: tensor.detach().contiguous() for name, tensor in tensors.items()})
+
+
+def read_case(path: Path) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    tensors = _core.read_safetensors(path)
+    names = sorted(tensors)
+    inputs = [tensors[name] for name in names if name.startswith("in")]
+    return inputs, [tensors[name] for name in names if name.startswith("out")]
+
+
+@dataclasses.dataclass
+class _Server:
+    engine: _core.Engine
+    tolerances: Mapping[str, tuple[float, float]]
+    output_names: list[str]
+    sizes: dict[str, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
+
+    def handle(self, command: str, payload: Mapping[str, Any]) -> Any:
+        handlers: dict[str, Callable[..., Any]] = {
+            "validate": self.validate,
+            "prepare": self.prepare,
+            "block": self.block,
+        }
+        return handlers[command](**payload)
+
+    def validate(self, case: str) -> dict[str, Any]:
+        """The largest deviation from eager over all outputs of a case, and what is wrong if anything is."""
+        inputs, expected = read_case(Path(case))
+        given = [tensor.clone() for tensor in inputs]
+        actual = self.engine.run(inputs)
+        if len(actual) != len(expected):
+            return {"deviation": None, "problem": f"{len(actual)} outputs, eager gives {len(expected)}"}
+        for index, (before, after) in enumerate(zip(given, inputs, strict=True)):
+            if not _same(before, after):
+                return {"deviation": None, "problem": f"the engine wrote to its input {index}"}
+        deviation = 0.0
+        for name, value, reference in zip(self.output_names, actual, expected, strict=True):
+            relative, absolute = self.tolerance(reference.dtype)
+            comparison = _core.compare(value, reference, relative, absolute, name)
+            if not comparison.ok():
+                return {"deviation": comparison.max_absolute, "problem": comparison.problem}
+            deviation = max(deviation, comparison.max_absolute)
+        return {"deviation": deviation, "problem": ""}
+
+    def tolerance(self, dtype: torch.dtype) -> tuple[float, float]:
+        chosen = self.tolerances.get(str(dtype).removeprefix("torch."))
+        return (chosen[0], chosen[1]) if chosen is not None else _core.default_tolerance(dtype)
+
+    def prepare(self, size_key: str, case: str) -> None:
+        self.sizes[size_key] = read_case(Path(case))[0]
+
+    def block(self, size_key: str, n_calls: int) -> list[float]:
+        return list(self.engine.time(self.sizes[size_key], n_calls))
+
+
+def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
+    return torch.equal(before.nan_to_num(), after.nan_to_num()) if before.is_floating_point() else before.equal(after)
+
+
+def serve(setup: Mapping[str, Any]) -> Callable[[str, Mapping[str, Any]], Any]:
+    """Loads the engine of ``setup``: backend, folder, threads, tolerances by dtype name, names of the outputs."""
+    engine = _core.Engine(setup["backend"], Path(setup["folder"]), setup.get("threads", 0))
+    server = _Server(engine, setup.get("tolerances", {}), list(setup["output_names"]))
+    return server.handle

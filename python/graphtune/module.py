@@ -1,0 +1,211 @@
+"""``Module``: wraps an ``nn.Module``, records its calls, and once tuned sends each to its engine."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import _core
+from .batch_size import batch_size as batch_size_context
+from .bundles import write_bundle
+from .cache import update_digest
+from .config import config
+from .errors import GraphtuneValueError, MissError
+from .graph_tuner import GraphTuner, Sample, TunedGraph, TuneOptions
+from .recording import RecordingModule
+from .result import GraphResult, TuneResult
+from .settling import settle_ambiguities
+from .tuner import make_options, recording_session, require_eval
+
+__all__ = ["MISS_POLICIES", "Module", "weights_digest", "weights_of"]
+
+MISS_POLICIES = ("eager", "error", "record")
+
+
+class Module(RecordingModule):
+    """An ``nn.Module`` that behaves as the one it wraps, and after tuning runs each call on the engine of its graph.
+
+        module = graphtune.Module(model)
+        graphtune.tune(module, dataset, batch_sizes=[1, 2, 4])
+        module(x)  # served by an engine, or eagerly where none was validated for the call
+
+    Before it is tuned, calls are recorded. After that, a call outside of what was tuned follows ``miss_policy``
+    ("eager", "error" or "record"; default: ``config.miss_policy``). ``strict`` makes constants part of a graph's
+    identity (default: ``config.strict_mode``).
+
+    Calls may come from several threads. Tuning swaps the engines at once; calls under way finish on the old ones.
+    Results of engines carry no gradients: a call whose inputs require them runs eagerly.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        name: str | None = None,
+        strict: bool | None = None,
+        miss_policy: str | None = None,
+    ) -> None:
+        super().__init__(module, name=name, strict=strict)
+        self._graphtune_router: Any = None
+        self._graphtune_specs: list[Any] | None = None
+        self._graphtune_tuned: list[TunedGraph] | None = None
+        self._graphtune_policy: str | None = None
+        if miss_policy is not None:
+            self.miss_policy = miss_policy
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        session = recording_session()
+        if session is not None:
+            if not any(module is self for module in session):
+                session.append(self)
+            return super().forward(*args, **kwargs)
+        router = self._graphtune_router
+        if router is None:
+            return super().forward(*args, **kwargs)
+        outcome = router.call(args, kwargs, self.wrapped.training, torch.is_grad_enabled())
+        if type(outcome) is _core.Miss:
+            return self._graphtune_follow_policy(outcome, args, kwargs)
+        if outcome is _core.RUN_EAGERLY:
+            return self.wrapped(*args, **kwargs)
+        return outcome
+
+    def _graphtune_follow_policy(self, miss: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        policy = self.miss_policy
+        if policy == "error":
+            raise MissError(f"{self.name}: {miss.message}")
+        if policy == "record":
+            return super().forward(*args, **kwargs)
+        if miss.first:
+            warnings.warn(
+                f"graphtune: a call of {self.name} runs eagerly ({miss.reason}): {miss.message}. This is said once; "
+                "stats() counts such calls",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return self.wrapped(*args, **kwargs)
+
+    @property
+    def miss_policy(self) -> str:
+        """What a call does that no engine serves: "eager", "error" (``MissError``) or "record"."""
+        return self._graphtune_policy or config.miss_policy
+
+    @miss_policy.setter
+    def miss_policy(self, policy: str) -> None:
+        if policy not in MISS_POLICIES:
+            raise GraphtuneValueError(f"miss_policy: {policy!r} is none of {', '.join(MISS_POLICIES)}")
+        self._graphtune_policy = policy
+
+    # --- what is known --------------------------------------------------------------------------------------------
+
+    @property
+    def graph_specs(self) -> list[Any]:
+        """The graphs in the order of their first calls; of a tuned module with what was validated."""
+        return list(self._graphtune_specs) if self._graphtune_specs is not None else super().graph_specs
+
+    @property
+    def tuned(self) -> bool:
+        return self._graphtune_router is not None
+
+    def stats(self) -> dict[str, Any]:
+        """``calls``, ``by_graph`` (graph -> engine -> calls) and ``misses`` (reason -> calls), exact under threads.
+
+        Of a tuned module since it was tuned; before, the recorded calls, all of them eager.
+        """
+        router = self._graphtune_router
+        if router is not None:
+            return dict(router.stats())
+        counts = {spec.name: {"eager": spec.sample_count} for spec in super().graph_specs}
+        return {"calls": sum(each["eager"] for each in counts.values()), "by_graph": counts, "misses": {}}
+
+    # --- tuning ---------------------------------------------------------------------------------------------------
+
+    def tune(self, *, progress: bool = True, **options: Any) -> TuneResult:
+        """Tunes what was recorded so far. ``options`` are those of ``TuneOptions``.
+
+        Raises ``GraphtuneValueError`` when nothing was recorded or the module is in train mode.
+        """
+        started = time.monotonic()
+        require_eval([self])
+        graphs = self.tune_graphs(make_options(progress, started, options))
+        return TuneResult(self, [self], {self.name: graphs}, time.monotonic() - started)
+
+    def tune_graphs(self, options: TuneOptions) -> list[GraphResult]:
+        """Tunes every recorded graph and puts the engines to use; results stand in the order of the graphs."""
+        if not super().graph_specs:
+            raise GraphtuneValueError(
+                f"{self.name}: no call was recorded; call it with samples of what it is to serve, within "
+                "graphtune.batch_size(n), or use graphtune.tune(module, dataset)"
+            )
+        tuned = []
+        for index in range(len(super().graph_specs)):
+            tuned.append(self._graphtune_tune_graph(index, options))
+        router = _core.make_router([self._graphtune_load(graph, options) for graph in tuned], self.strict)
+        templates = [graph.template for graph in tuned]
+        serving = _core.make_tuned_router(router, self.signature, templates, weights_of(self.wrapped))
+        self.install(serving, [graph.spec for graph in tuned], tuned)
+        return [graph.result for graph in tuned]
+
+    def _graphtune_tune_graph(self, index: int, options: TuneOptions) -> TunedGraph:
+        def spec_of() -> Any:
+            return RecordingModule.graph_specs.fget(self)[index]  # type: ignore[attr-defined]
+
+        def record(args: tuple[Any, ...], kwargs: dict[str, Any], batch_size: int) -> object:
+            with batch_size_context(batch_size):
+                return RecordingModule.forward(self, *args, **kwargs)
+
+        samples = self._graphtune_stored_samples(index)
+        evidence = []
+        if samples and not spec_of().eager_reason:
+            evidence = settle_ambiguities(spec_of, samples[-1], self.signature, record)
+            samples = self._graphtune_stored_samples(index)
+        spec = spec_of()
+        graph_options = options.named(f"{self.name} {spec.name}")
+        tuned = GraphTuner(self.wrapped, self.signature, spec, samples, graph_options).run()
+        tuned.result.evidence += evidence
+        return tuned
+
+    def _graphtune_stored_samples(self, index: int) -> list[Sample]:
+        return [Sample(each.args, each.kwargs, each.outputs, each.batch_size) for each in self.samples(index)]
+
+    def _graphtune_load(self, graph: TunedGraph, options: TuneOptions) -> Any:
+        plan = [(entry.engine, dict(entry.limits)) for entry in graph.plan]
+        engines = [(engine.name, engine.backend, engine.folder) for engine in graph.engines]
+        return _core.make_graph(graph.spec, plan, engines, graph.output_alias, options.threads)
+
+    def install(self, router: Any, specs: Sequence[Any], tuned: list[TunedGraph] | None) -> None:
+        """Puts a router to use, at once for all threads. For ``tune`` and ``load``."""
+        self._graphtune_specs = list(specs)
+        self._graphtune_tuned = tuned
+        self._graphtune_router = router
+
+    def save(self, path: str | Path) -> Path:
+        """See ``graphtune.save``."""
+        if self._graphtune_tuned is None:
+            raise GraphtuneValueError(
+                f"{self.name}: it was not tuned, so there is nothing to save; call graphtune.tune(module, data) first"
+            )
+        digest = weights_digest(self.wrapped)
+        return write_bundle(path, self.name, self.strict, self.signature, self._graphtune_tuned, digest)
+
+
+def weights_of(model: torch.nn.Module) -> list[torch.Tensor]:
+    """Parameters and buffers: what engines were built from."""
+    return [*model.parameters(), *model.buffers()]
+
+
+def weights_digest(model: torch.nn.Module) -> str:
+    """SHA-256 over names, types, sizes and bytes of a model's parameters and buffers."""
+    inner = model.wrapped if isinstance(model, RecordingModule) else model
+    digest = hashlib.sha256()
+    named = {**dict(inner.named_parameters()), **dict(inner.named_buffers())}
+    for name in sorted(named):
+        digest.update(name.encode())
+        update_digest(digest, named[name])
+    return digest.hexdigest()

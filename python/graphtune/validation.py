@@ -1,0 +1,111 @@
+"""Compares a candidate with eager at recorded sizes, at the corners of the contract, and in between."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from .engine_worker import write_case
+from .probing import Point, between, corners, resize_tensors
+from .processes import Worker
+
+__all__ = ["Case", "CaseMaker", "Verdict", "validate"]
+
+Size = int | str
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One call with eager's results, stored in a file."""
+
+    point: Point
+    origin: str  # "recorded", "corner" or "between"
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{self.origin} sizes {self.point}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """Whether all cases were right, with the largest deviation, and the first problem."""
+
+    cases: int
+    deviation: float
+    problem: str = ""
+
+
+class CaseMaker:
+    """Makes cases of one graph in a folder, each point once.
+
+    ``run`` is eager: flat tensors in, flat tensors out. ``samples`` are recorded calls as flat tensors.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[list[torch.Tensor]], Sequence[torch.Tensor]],
+        samples: Sequence[tuple[Point, list[torch.Tensor]]],
+        sizes: Sequence[Sequence[Size]],
+        folder: Path,
+    ) -> None:
+        self._run = run
+        self._samples = samples
+        self._sizes = sizes
+        self._folder = folder
+        self._made: dict[Point, Case | None] = {}
+        self.notes: list[str] = []
+
+    def all_cases(self, ranges: Mapping[str, tuple[int, int]], recorded: int = 6, inside: int = 4) -> list[Case]:
+        """Recorded points (some, spread), the corners, and points in between that were never recorded."""
+        known = list(dict.fromkeys(point for point, _ in self._samples))
+        step = max(1, -(-len(known) // recorded))
+        cases = [self.case(point, "recorded") for point in known[::step]]
+        cases += [self.case(point, "corner") for point in corners(ranges)]
+        cases += [self.case(point, "between") for point in between(ranges, known, inside)]
+        return [case for case in dict.fromkeys(cases) if case is not None]
+
+    def case(self, point: Point, origin: str = "between") -> Case | None:
+        """The case of a point; None, with a note, where eager itself refuses the sizes."""
+        if point not in self._made:
+            self._made[point] = self._make(point, origin)
+        return self._made[point]
+
+    def _make(self, point: Point, origin: str) -> Case | None:
+        inputs = next((tensors for known, tensors in self._samples if known == point), None)
+        if inputs is None:
+            nearest = min(self._samples, key=lambda sample: _distance(sample[0], point))
+            inputs = resize_tensors(nearest[1], self._sizes, point.values)
+        inputs = [tensor.detach().contiguous() for tensor in inputs]
+        try:
+            outputs = self._run([tensor.clone() for tensor in inputs])
+        except Exception as error:  # a model may refuse sizes that were never recorded, in any way it likes
+            self.notes.append(f"the model itself refuses sizes {point}: {type(error).__name__}: {_first_line(error)}")
+            return None
+        path = self._folder / f"case_{len(self._made):04}.safetensors"
+        write_case(path, inputs, list(outputs))
+        return Case(point, origin, path)
+
+
+def validate(worker: Worker, cases: Sequence[Case], reply_timeout_s: float = 120.0) -> Verdict:
+    """Runs every case in the worker until one is wrong. Raises WorkerFailure when the engine fails."""
+    largest = 0.0
+    for count, case in enumerate(cases, start=1):
+        answer = worker.call("validate", reply_timeout_s, case=str(case.path))
+        if answer["deviation"] is not None:
+            largest = max(largest, answer["deviation"])
+        if answer["problem"]:
+            return Verdict(count, largest, f"at {case}: {answer['problem']}")
+    return Verdict(len(cases), largest)
+
+
+def _distance(a: Point, b: Point) -> int:
+    other = b.values
+    return sum(abs(value - other.get(name, value)) for name, value in a.items)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else ""

@@ -1,0 +1,27 @@
+"""What all Python tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import settings
+
+import graphtune
+
+# Machines that run tests may be slow, and the first example of a test may import or compile.
+settings.register_profile("graphtune", deadline=None)
+settings.load_profile("graphtune")
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _unchanged_config() -> Iterator[None]:
+    """Settings that a test changes hold for that test only."""
+    with graphtune.config.override():
+        yield
