@@ -4,6 +4,7 @@
 #include "bindings/engines.h"
 #include "bindings/errors.h"
 #include "bindings/graph.h"
+#include "bindings/json.h"
 #include "bindings/metadata.h"
 #include "bindings/python_values.h"
 #include "bindings/recording.h"
@@ -22,6 +23,7 @@ NB_MODULE(_core, module) {
   python::bind_metadata(module);
   python::bind_batch(module);
   python::bind_graph(module);
+  python::bind_json(module);
   python::bind_recording(module);
   python::bind_trees(module);
   python::bind_engines(module);

@@ -2,6 +2,9 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -161,18 +164,21 @@ void CallRecorder::clear() {
 
 void bind_recording(nb::module_& module) {
   nb::class_<CallSignature>(module, "Signature", "Parameters of a callable, by which calls are normalised.")
-      .def(nb::new_([](nb::handle parameters) { return CallSignature(parameters_from(parameters)); }), "parameters"_a,
-           nb::sig("def __init__(self, parameters: Iterable[tuple[str, int, tuple[object, ...]]]) -> None"),
+      .def(
+          "__init__",
+          [](CallSignature* self, nb::handle parameters) { new (self) CallSignature(parameters_from(parameters)); },
+          "parameters"_a, nb::sig("def __init__(self, parameters: Iterable[tuple[str, int, tuple[object, ...]]]) -> None"),
            "(name, inspect's kind, (default,) or ()) for each parameter.");
   nb::class_<PendingCall>(module, "PendingCall", "A call that has begun.");
   nb::class_<CallRecorder>(module, "CallRecorder", "Records the calls of one module.")
-      .def(nb::new_([](const CallSignature& signature, bool strict, std::uint32_t max_samples_stored,
-                       std::uint32_t max_graphs) {
-             return std::make_unique<CallRecorder>(
-                 Recorder::Options{.strict = strict, .max_samples_stored = max_samples_stored, .max_graphs = max_graphs},
-                 signature);
-           }),
-           "signature"_a, "strict"_a, "max_samples_stored"_a, "max_graphs"_a)
+      .def(
+          "__init__",
+          [](CallRecorder* self, const CallSignature& signature, bool strict, std::uint32_t max_samples_stored,
+             std::uint32_t max_graphs) {
+            new (self) CallRecorder({.strict = strict, .max_samples_stored = max_samples_stored, .max_graphs = max_graphs},
+                                    signature);
+          },
+          "signature"_a, "strict"_a, "max_samples_stored"_a, "max_graphs"_a)
       .def(
           "begin",
           [](CallRecorder& self, nb::tuple args, nb::dict kwargs) {

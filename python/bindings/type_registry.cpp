@@ -52,6 +52,10 @@ TypeKind kind_named(PyObject* name) {
 
 Object attribute(PyObject* object, const char* name) { return Object::steal(PyObject_GetAttrString(object, name)); }
 
+Object call_types(const char* name, PyObject* argument) {
+  return Object::steal(PyObject_CallOneArg(attribute(types_module(), name).get(), argument));
+}
+
 Object attribute_or_null(PyObject* object, const char* name) {
   Object value = attribute(object, name);
   return value.get() == Py_None ? Object() : value;
@@ -69,7 +73,7 @@ std::shared_ptr<const TypeInfo> classify(PyTypeObject* type) {
     info->kind = TypeKind::Tensor;
     return info;
   }
-  const Object entry = Object::steal(PyObject_CallMethod(types_module(), "classify", "O", type));
+  const Object entry = call_types("classify", info->type.get());
   info->kind = kind_named(attribute(entry.get(), "kind").get());
   info->flatten = attribute_or_null(entry.get(), "flatten");
   info->encode = attribute_or_null(entry.get(), "encode");
@@ -220,7 +224,7 @@ bool key_constant_of(PyObject* key, graphtune::Constant& constant) {
   if (PyTuple_Check(key) == 0) {
     return false;
   }
-  const Object encoding = Object::steal(PyObject_CallMethod(types_module(), "encode_tuple", "O", key));
+  const Object encoding = call_types("encode_tuple", key);
   return from_encoding(type_name_of(Py_TYPE(key)), encoding.get(), constant);
 }
 

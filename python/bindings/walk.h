@@ -20,6 +20,9 @@ inline constexpr const char* kContextType = "graphtune.context";
   return step.kind == Step::Kind::Key && step.key.kind() == Constant::Kind::Other && step.key.type_name() == kContextType;
 }
 
+/// Type name of the key under which a flattened object's context stands among its children.
+inline constexpr const char* kContextKey = "graphtune.context";
+
 /// Flattens Python objects to a CallTree.
 ///
 /// Nothing is created for lists, tuples, dicts, numbers, strings and tensors; objects of other types are read as
