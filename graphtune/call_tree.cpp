@@ -140,6 +140,30 @@ void CallTree::finish() {
         "value");
   }
   sort_into_canonical_order();
+  if (kind_ == Kind::Inputs) {
+    check_names();
+  }
+}
+
+void CallTree::check_names() const {
+  const std::uint32_t root = nodes_[0].end;
+  std::vector<const Constant*> names;
+  for (std::uint32_t id = root + 1; id < nodes_[root].end; id = nodes_[id].end) {
+    const Constant& name = keys_[nodes_[id].key];
+    if (name.kind() != Constant::Kind::String) {
+      throw ValueError(fmt::format("an argument is named {}: names are strings", name.repr()));
+    }
+    if (repeats_steps_) {  // somewhere in the tree, perhaps here
+      names.push_back(&name);
+    }
+  }
+  const auto less = [](const Constant* a, const Constant* b) { return *a < *b; };
+  const auto equal = [](const Constant* a, const Constant* b) { return *a == *b; };
+  std::sort(names.begin(), names.end(), less);
+  const auto twice = std::adjacent_find(names.begin(), names.end(), equal);
+  if (twice != names.end()) {
+    throw ValueError(fmt::format("the argument {} is given twice", (*twice)->repr()));
+  }
 }
 
 void CallTree::clear(Kind kind) {

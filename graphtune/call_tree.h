@@ -65,6 +65,7 @@ class GRAPHTUNE_API CallTree {
   void add_tensor(const TensorView& tensor);
   void add_constant(Constant constant);
   void add_opaque(const std::string* type);
+  /// Also refuses arguments whose name is no string or is given twice.
   void finish();
   /// Empties the tree, keeping its memory for the next call.
   void clear(Kind kind);
@@ -154,6 +155,7 @@ class GRAPHTUNE_API CallTree {
 
   Node& add_node(NodeKind kind);
   void check_root(NodeKind kind) const;
+  void check_names() const;
   [[noreturn]] static void throw_wrong_step();
   [[noreturn]] void throw_at_open_place(const char* what) const;
   [[nodiscard]] int compare_steps(const Node& a, const Node& b) const noexcept;

@@ -1,7 +1,6 @@
 #include "graphtune/json.h"
 
 #include <limits>
-#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -241,26 +240,6 @@ class TreeReader {
   std::vector<std::int64_t> missing_;  // children of the open containers, still to come
 };
 
-/// Names of arguments are strings: what reads the tree relies on it.
-void check_names(const CallTree& tree, const JsonView& json) {
-  const std::vector<Node>& nodes = tree.nodes();
-  const std::uint32_t named = nodes[0].end;
-  for (std::uint32_t id = named + 1; id < nodes[named].end; id = nodes[id].end) {
-    if (tree.keys()[nodes[id].key].kind() != Constant::Kind::String) {
-      json.at(id).fail("the name of an argument is a string");
-    }
-  }
-  if (tree.repeats_steps()) {
-    // Two NaN keys of one dict are legitimate; two arguments of one name are not.
-    std::set<Constant> names;
-    for (std::uint32_t id = named + 1; id < nodes[named].end; id = nodes[id].end) {
-      if (!names.insert(tree.keys()[nodes[id].key]).second) {
-        json.at(id).fail("the argument is given twice");
-      }
-    }
-  }
-}
-
 }  // namespace
 
 Json to_json(const Step& step) {
@@ -343,11 +322,7 @@ CallTree call_tree_from_json(const JsonView& json) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     reader.read(nodes.at(i));
   }
-  CallTree tree = reader.finish(nodes);
-  if (is_call) {
-    check_names(tree, nodes);
-  }
-  return tree;
+  return reader.finish(nodes);
 }
 
 }  // namespace graphtune

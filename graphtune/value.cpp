@@ -52,24 +52,18 @@ void check_steps(const Container& container) {
   }
 }
 
-/// One of two equal constants, if there are any.
-const Constant* find_repeated(std::vector<const Constant*>& constants) {
-  std::sort(constants.begin(), constants.end(),
-            [](const Constant* a, const Constant* b) { return *a < *b; });
-  const auto twice =
-      std::adjacent_find(constants.begin(), constants.end(),
-                         [](const Constant* a, const Constant* b) { return *a == *b; });
-  return twice == constants.end() ? nullptr : *twice;
-}
-
 void check_repeated_keys(const Container& container) {
   std::vector<const Constant*> keys;
   keys.reserve(container.children.size());
   for (const auto& [step, child] : container.children) {
     keys.push_back(&step.key);
   }
-  if (const Constant* twice = find_repeated(keys)) {
-    throw ValueError(fmt::format("the key {} is given twice in one dict", twice->repr()));
+  const auto less = [](const Constant* a, const Constant* b) { return *a < *b; };
+  const auto equal = [](const Constant* a, const Constant* b) { return *a == *b; };
+  std::sort(keys.begin(), keys.end(), less);
+  const auto twice = std::adjacent_find(keys.begin(), keys.end(), equal);
+  if (twice != keys.end()) {
+    throw ValueError(fmt::format("the key {} is given twice in one dict", (*twice)->repr()));
   }
 }
 
@@ -242,19 +236,6 @@ class ValueFlattener {
     }
   }
 
-  /// To be called if the tree repeats steps anywhere.
-  void check_repeated_names() const {
-    const std::vector<Node>& nodes = tree_.nodes();
-    std::vector<const Constant*> names;
-    const std::uint32_t named = nodes[0].end;
-    for (std::uint32_t id = named + 1; id < nodes[named].end; id = nodes[id].end) {
-      names.push_back(&tree_.keys()[nodes[id].key]);
-    }
-    if (const Constant* twice = find_repeated(names)) {
-      throw ValueError(fmt::format("the argument {} is given twice", twice->repr()));
-    }
-  }
-
  private:
   CallTree& tree_;
 };
@@ -276,9 +257,6 @@ void flatten(const Arguments& arguments, CallTree& tree) {
   }
   tree.close();
   tree.finish();
-  if (tree.repeats_steps()) {
-    flattener.check_repeated_names();
-  }
 }
 
 void flatten(const Value& result, CallTree& tree) {

@@ -288,10 +288,11 @@ TEST(CallTreeJson, RefusesWhatIsNoTree) {
       {call(R"({"tuple": 0})"), "/nodes"},
       {call(R"({"dict": 0}, {"tuple": 0})"), "/nodes/0"},
       {call(R"({"tuple": 0}, {"dict": 0}, {"dict": 0})"), "/nodes/2"},
-      {call(R"({"tuple": 0}, {"dict": 1}, {"key": 5, "constant": 1})"), "/nodes/2: the name"},
+      {call(R"({"tuple": 0}, {"dict": 1}, {"key": 5, "constant": 1})"),
+       "/nodes: an argument is named 5"},
       {call(
            R"({"tuple": 0}, {"dict": 2}, {"key": "a", "constant": 1}, {"key": "a", "constant": 1})"),
-       "/nodes/3: the argument is given twice"},
+       "/nodes: the argument 'a' is given twice"},
       {result(tensor + "," + tensor), "/nodes/1"},
       {result("5"), "/nodes/0: expected an object"},
       {result("{}"), "/nodes/0"},
