@@ -143,7 +143,7 @@ EngineFile::Output parse_output(const Json& value, const std::string& where) {
   return output;
 }
 
-std::map<std::string, std::string> parse_scalars(const Json& root, const char* key) {
+std::map<std::string, std::string> parse_texts(const Json& root, const char* key) {
   std::map<std::string, std::string> result;
   const auto found = root.find(key);
   if (found == root.end()) {
@@ -151,9 +151,6 @@ std::map<std::string, std::string> parse_scalars(const Json& root, const char* k
   }
   expect_object(*found, key);
   for (const auto& [name, value] : found->items()) {
-    if (!value.is_primitive()) {
-      refuse(fmt::format("{}.{}", key, name), "must be a string, a number or a boolean");
-    }
     result.emplace(name, value.is_string() ? value.get<std::string>() : value.dump());
   }
   return result;
@@ -199,8 +196,8 @@ EngineFile parse_engine_file(std::string_view text) {
     file.outputs.push_back(parse_output(outputs[i], fmt::format("outputs[{}]", i)));
     file.result_count = std::max(file.result_count, file.outputs.back().result + 1);
   }
-  file.options = parse_scalars(root, "options");
-  file.versions = parse_scalars(root, "versions");
+  file.options = parse_texts(root, "options");
+  file.versions = parse_texts(root, "versions");
   return file;
 }
 

@@ -44,7 +44,7 @@ struct GRAPHTUNE_API EngineFile {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::map<std::string, std::string>
-      options;  ///< for the engine's runtime; numbers and booleans as JSON writes them
+      options;  ///< for the engine's runtime; what is no string as JSON writes it
   std::map<std::string, std::string> versions;  ///< of the libraries that built it
   std::size_t tensor_count = 0;                 ///< a call has at least so many tensors
   std::size_t result_count = 0;                 ///< the engine gives at least so many results

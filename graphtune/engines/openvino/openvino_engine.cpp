@@ -100,6 +100,23 @@ void refuse_wrapped_values(std::size_t index, const Tensor& tensor) {
   }
 }
 
+struct SizeRange {
+  std::int64_t min = 0;
+  std::int64_t max = 0;
+};
+
+std::vector<SizeRange> size_ranges(const ov::PartialShape& shape) {
+  std::vector<SizeRange> ranges;
+  if (shape.rank().is_static()) {
+    for (const ov::Dimension& size : shape) {
+      const std::int64_t max =
+          size.get_interval().get_max_val();  // the largest int64 when it has no bound
+      ranges.push_back({size.get_min_length(), max});
+    }
+  }
+  return ranges;
+}
+
 class OpenVinoEngine final : public Engine {
  public:
   OpenVinoEngine(EngineFile file, const ov::CompiledModel& model)
@@ -146,7 +163,7 @@ class OpenVinoEngine final : public Engine {
       const EngineFile::Input& input = file_.inputs[i];
       check_port("input", i, inputs[i], same_elements(input.dtype, inputs[i].get_element_type()),
                  input.dtype, input.sizes.size());
-      sizes_.push_back(inputs[i].get_partial_shape());
+      sizes_.push_back(size_ranges(inputs[i].get_partial_shape()));
     }
     for (const EngineFile::Output& output : file_.outputs) {
       const auto& port = outputs[output.result];
@@ -174,22 +191,20 @@ class OpenVinoEngine final : public Engine {
 
   // With dynamic shapes OpenVINO itself does not hold the sizes against the model's.
   void check_sizes(std::size_t slot, const Tensor& tensor) const {
-    const ov::PartialShape& built = sizes_[slot];
-    if (built.rank().is_dynamic()) {
-      return;
-    }
+    const std::vector<SizeRange>& built = sizes_[slot];
     for (std::size_t axis = 0; axis < built.size(); ++axis) {
-      if (!built[axis].compatible(ov::Dimension(tensor.sizes()[axis]))) {
+      const std::int64_t size = tensor.sizes()[axis];
+      if (size < built[axis].min || size > built[axis].max) {
         throw EngineError(
-            fmt::format("engine '{}': axis {} of tensor {} is {}, it was built for {}", kName, axis,
-                        file_.inputs[slot].index, tensor.sizes()[axis], built.to_string()));
+            fmt::format("engine '{}': axis {} of tensor {} is {}, it was built for {} .. {}", kName,
+                        axis, file_.inputs[slot].index, size, built[axis].min, built[axis].max));
       }
     }
   }
 
   EngineFile file_;  // before what refers to it
   RequestPool pool_;
-  std::vector<ov::PartialShape> sizes_;
+  std::vector<std::vector<SizeRange>> sizes_;
 };
 
 class OpenVinoBackend final : public Backend {
@@ -201,6 +216,9 @@ class OpenVinoBackend final : public Backend {
         ov::get_openvino_version().buildNumber;  // "2026.4.1-22982-e213a147257-…"
     return fmt::format("openvino {}", build.substr(0, build.find('-')));
   }
+
+  // A model is data, which the runtime compiles here.
+  [[nodiscard]] bool loads_native_code() const noexcept override { return false; }
 
   [[nodiscard]] std::string unavailable_reason() const override {
     try {
@@ -241,7 +259,7 @@ class OpenVinoBackend final : public Backend {
         ov::hint::inference_precision(ov::element::f32),
     };
     for (const auto& [name, value] : file.options) {
-      map[name] = value;
+      map[name] = value == "true" ? "YES" : value == "false" ? "NO" : value;  // OpenVINO's words
     }
     if (options.threads > 0) {
       map.insert_or_assign(ov::inference_num_threads.name(), options.threads);

@@ -251,9 +251,7 @@ def input_shapes(program: Any) -> list[list[int | str]]:
     return [[size if isinstance(size, int) else str(size) for size in shape] for shape in shapes]
 
 
-def build_engine(
-    model: Model, backend: str, program: Any, outputs: list[torch.Tensor], folder: Path
-) -> None:
+def build_engine(model: Model, backend: str, program: Any, outputs: list[torch.Tensor], folder: Path) -> None:
     folder.mkdir()
     used = list(model.used or range(len(model.example)))
     file = "model.pt2" if backend == "aoti" else "model.xml"
@@ -266,9 +264,7 @@ def build_engine(
     else:
         import openvino
 
-        openvino.save_model(
-            openvino.convert_model(program), folder / file, compress_to_fp16=False
-        )
+        openvino.save_model(openvino.convert_model(program), folder / file, compress_to_fp16=False)
     description = {
         "format": 1,
         "backend": backend,
@@ -278,8 +274,7 @@ def build_engine(
             for i, shape in zip(used, input_shapes(program), strict=True)
         ],
         "outputs": [
-            {"result": i, "dtype": dtype_name(output), "rank": output.dim()}
-            for i, output in enumerate(outputs)
+            {"result": i, "dtype": dtype_name(output), "rank": output.dim()} for i, output in enumerate(outputs)
         ],
         "versions": {package: version(package) for package in PACKAGES if version(package)},
         "options": {},
@@ -288,9 +283,9 @@ def build_engine(
 
 
 def make_all(folder: Path) -> None:
-    backends = {name: "" for name in BACKENDS}
+    backends = dict.fromkeys(BACKENDS, "")
     if not version("torch"):
-        backends = {name: "its models are made with torch, which is absent" for name in BACKENDS}
+        backends = dict.fromkeys(BACKENDS, "its models are made with torch, which is absent")
     elif not version("openvino"):
         backends["openvino"] = "the Python package openvino is absent"
     if not all(backends.values()):

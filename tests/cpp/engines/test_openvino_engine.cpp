@@ -92,6 +92,17 @@ TEST_F(OpenVinoEngine, AnUnknownOptionIsAnErrorOfTheEngine) {
               AllOf(HasSubstr("NO_SUCH_OPTION"), Not(HasSubstr("\n"))));
 }
 
+TEST_F(OpenVinoEngine, TakesOptionsOfTheBuild) {
+  const DamagedEngine changed("attention", "openvino");
+  changed.edit("\"options\": {}",
+               "\"options\": {\"ENABLE_CPU_PINNING\": false, \"INFERENCE_NUM_THREADS\": 1, "
+               "\"INFERENCE_PRECISION_HINT\": \"f32\"}");
+  const Cases stored = read_cases("attention");
+  std::vector<Tensor> outputs;
+  find_backend("openvino").load(changed.folder(), {})->run(stored.cases[0].inputs, outputs);
+  expect_close(outputs, stored.cases[0].outputs, stored.tolerance, "with options");
+}
+
 TEST_F(OpenVinoEngine, WritesNoCache) {
   const DamagedEngine damaged("attention", "openvino");
   const std::filesystem::path cache = damaged.folder() / "cache";
