@@ -88,8 +88,8 @@ void check_file_name(const std::string& name) {
                         name.find('\\') == std::string::npos &&
                         name.find('\0') == std::string::npos;
   if (!is_plain) {
-    refuse("file",
-           fmt::format("'{}' is not the plain name of a file in the engine's folder", name));
+    refuse("file", fmt::format("{} is not the plain name of a file in the engine's folder",
+                               Json(name).dump()));
   }
 }
 
