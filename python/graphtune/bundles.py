@@ -74,7 +74,7 @@ def load(
     loaded from bundles that were built on this machine; ``allow_native_code=True`` allows those of others.
     """
     bundle = _core.read_bundle(Path(path), allow_native_code=allow_native_code)
-    router, problems = _core.load_router(bundle, allow_native_code, threads)
+    router, problems = _core.load_router(bundle, allow_native_code, threads, model is not None)
     for problem in problems:
         warnings.warn(f"graphtune: {problem}", RuntimeWarning, stacklevel=2)
     templates = [_template_of(spec) for spec in bundle.graph_specs]
