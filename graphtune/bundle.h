@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "graphtune/export.h"
 #include "graphtune/graph_spec.h"
 #include "graphtune/plan.h"
 #include "graphtune/signature.h"
@@ -18,17 +21,26 @@ struct StoredEngine {
   std::string backend;  ///< "aoti", "openvino" …
   std::string folder;   ///< relative to the bundle; its files are in the manifest
   bool native_code = false;
-  std::string info_json = "{}";  ///< build facts for `inspect`: versions, options, build time, deviation, speed-ups
+  /// Build facts for `inspect`, a JSON object: versions, options, build time, deviation, speed-ups.
+  std::string info_json = "{}";
 };
 
 struct StoredGraph {
   GraphSpec spec;
   Plan plan;
   std::vector<StoredEngine> engines;
-  std::vector<std::int32_t> output_alias;
+  std::vector<std::int32_t> output_alias;  ///< as RoutedGraph's
+};
+
+struct StoredFile {
+  std::uint64_t size = 0;
+  std::string sha256;  ///< hexadecimal
 };
 
 /// What `save` writes: a folder with `manifest.json` and the engines' files. No pickle.
+///
+/// The manifest names every file of every engine; a file that it does not name is refused within an
+/// engine's folder, where an engine could pick it up unchecked, and is ignored elsewhere.
 struct Bundle {
   static constexpr int kFormatVersion = 1;
 
@@ -37,30 +49,46 @@ struct Bundle {
   Signature signature;
   std::vector<StoredGraph> graphs;
   std::map<std::string, std::string> versions;  ///< of graphtune and the libraries that built it
-  std::map<std::string, std::string> hardware;  ///< "cpu", "instruction_set", "machine_id" …
-  std::filesystem::path folder;                 ///< where it was read from
+  std::map<std::string, std::string> hardware;  ///< see describe_hardware
+  std::string info_json = "{}";                 ///< a JSON object of the writer's own
+  /// By name relative to the folder; write_bundle finds them itself.
+  std::map<std::string, StoredFile> files;
+  std::filesystem::path folder;  ///< where it was read from
 };
 
 struct OpenOptions {
-  bool verify = true;  ///< sha256 of every file before any is used
-  /// Native code (AOTInductor packages) is loaded: by default only from bundles that were built on this machine.
+  bool verify = true;  ///< sha256 of every file before any is used; sizes are checked anyway
+  /// Native code (AOTInductor packages) is loaded: by default only from bundles that were built on
+  /// this machine.
   std::optional<bool> allow_native_code;
 };
 
-/// Writes `bundle` to `path`: engine folders are copied from `sources[engine folder]`. Written beside `path` and renamed,
-/// so that an existing bundle is replaced whole or not at all. Throws BundleError; ValueError when `path` exists and
-/// is no bundle.
-GRAPHTUNE_API void write_bundle(const Bundle& bundle, const std::map<std::string, std::filesystem::path>& sources,
+/// Writes `bundle` to `path`: engine folders are copied from `sources[engine folder]`. Written
+/// beside `path` and renamed, so that an existing bundle is replaced whole or not at all. Throws
+/// BundleError when it can't be written; ValueError when `path` exists and is neither a bundle nor
+/// an empty folder, and for what a bundle can't hold.
+GRAPHTUNE_API void write_bundle(const Bundle& bundle,
+                                const std::map<std::string, std::filesystem::path>& sources,
                                 const std::filesystem::path& path);
 
-/// Reads and checks a manifest and every file it names. Throws BundleError saying which file and what: missing, other
-/// size, other digest, name that leaves the folder, unknown format version, malformed JSON with its path.
-[[nodiscard]] GRAPHTUNE_API Bundle read_bundle(const std::filesystem::path& path, const OpenOptions& options = {});
+/// Reads and checks a manifest and every file it names. Throws BundleError saying which file and
+/// what: missing, other size, other digest, name that leaves the folder, unknown format version,
+/// malformed JSON with its path.
+[[nodiscard]] GRAPHTUNE_API Bundle read_bundle(const std::filesystem::path& path,
+                                               const OpenOptions& options = {});
 
 /// The manifest's text alone (fuzzed): throws BundleError.
 [[nodiscard]] GRAPHTUNE_API Bundle parse_manifest(std::string_view text);
+/// Throws ValueError for what a manifest can't hold.
+[[nodiscard]] GRAPHTUNE_API std::string write_manifest(const Bundle& bundle);
 
-/// Facts on this machine as bundles store them.
+/// Facts on this machine as bundles store them: "cpu" (its model), "architecture",
+/// "instruction_set" (extensions, separated by spaces), "machine_id" (a digest; empty where the
+/// machine can't be told from others).
 [[nodiscard]] GRAPHTUNE_API std::map<std::string, std::string> describe_hardware();
+
+/// Why native code built on `built_on` can't run here ("it needs avx512f"); empty when it can.
+[[nodiscard]] GRAPHTUNE_API std::string native_code_obstacle(
+    const std::map<std::string, std::string>& built_on);
 
 }  // namespace graphtune

@@ -2,10 +2,14 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graphtune/bundle.h"
+#include "graphtune/engines/engine.h"
+#include "graphtune/export.h"
 #include "graphtune/router.h"
 #include "graphtune/value.h"
 
@@ -13,12 +17,17 @@ namespace graphtune {
 
 struct LoadOptions : OpenOptions {
   EngineOptions engine;
+  /// The caller has the model itself: what no engine serves runs eagerly, so that an engine that
+  /// can't be loaded is never an error.
+  bool has_model = false;
 };
 
-/// Builds the router of a bundle: loads each engine that its plans name. An engine that does not fit this machine is skipped
-/// when the plan has another for its region (see `problems`), else its error is thrown.
-[[nodiscard]] GRAPHTUNE_API std::shared_ptr<Router> make_router(const Bundle& bundle, const LoadOptions& options,
-                                                                std::vector<std::string>* problems = nullptr);
+/// Builds the router of a bundle: loads each engine that its plans name. An engine that does not
+/// fit this machine, or is native code that may not be loaded, is left out when other engines of
+/// the plan serve all its regions (`problems` says so), else its error is thrown: EngineError, or
+/// BundleError for native code that is not allowed.
+[[nodiscard]] GRAPHTUNE_API std::shared_ptr<Router> make_router(
+    const Bundle& bundle, const LoadOptions& options, std::vector<std::string>* problems = nullptr);
 
 /// A tuned module in a process without Python. Copies share the engines. Thread safe.
 ///
@@ -30,23 +39,39 @@ class GRAPHTUNE_API Module {
   /// Throws BundleError, EngineError.
   static Module load(const std::filesystem::path& path, const LoadOptions& options = {});
 
-  /// Runs a call. Throws MissError (naming tensor, axis, size and range) for a call outside the bundle, TypeError
-  /// for arguments that do not fit the signature, EngineError when an engine fails.
+  /// Runs a call. Throws MissError (naming tensor, axis, size and range) for a call outside the
+  /// bundle, TypeError for arguments that do not fit the signature, EngineError when an engine
+  /// fails.
   [[nodiscard]] Value operator()(std::vector<Value> positional,
                                  std::vector<std::pair<std::string, Value>> named = {}) const;
   [[nodiscard]] Value call(const Arguments& arguments) const;
 
+  /// What call() would do: the graph and the name of the engine that would serve it.
+  struct Served {
+    std::string graph;
+    std::string engine;
+  };
+  /// Throws MissError and TypeError as call() does. Counts nothing.
+  [[nodiscard]] Served explain(const Arguments& arguments) const;
+
   [[nodiscard]] const Bundle& bundle() const noexcept;
+  [[nodiscard]] const Router& router() const noexcept;
+  /// Engines that were left out when it was loaded, and why.
+  [[nodiscard]] const std::vector<std::string>& problems() const noexcept;
   [[nodiscard]] CallStats stats() const;
 
  private:
   struct State;
+  explicit Module(std::shared_ptr<const State> state);
   std::shared_ptr<const State> state_;
 };
 
-/// Runs `engine` on the tensors of a routed call: gathers them in canonical order (contiguous), puts aliased inputs in their
-/// places. `arguments` gives the tensor for a caller-order index.
-GRAPHTUNE_API void run_engine(Engine& engine, const RoutedGraph& graph, std::span<const Tensor> canonical_inputs,
+/// Runs `engine` on the tensors of a routed call, which stand in canonical order and may have any
+/// strides: it gets contiguous ones. `outputs` is filled with the result's tensors in canonical
+/// order, those that are inputs being the very input. Throws EngineError naming graph and engine,
+/// whatever the engine throws.
+GRAPHTUNE_API void run_engine(Engine& engine, const RoutedGraph& graph,
+                              std::span<const Tensor> canonical_inputs,
                               std::vector<Tensor>& outputs);
 
 }  // namespace graphtune

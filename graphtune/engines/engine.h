@@ -45,6 +45,9 @@ class GRAPHTUNE_API Backend {
   [[nodiscard]] virtual std::string version() const = 0;
   /// Empty when it can be used here, else why not ("no CUDA device").
   [[nodiscard]] virtual std::string unavailable_reason() const { return {}; }
+  /// Whether what load() loads is machine code, which can do anything that the process can. It is
+  /// for the backend to say: a bundle's own word can't be relied on.
+  [[nodiscard]] virtual bool loads_native_code() const noexcept { return true; }
   /// Loads what a build wrote to `folder` (its engine.json names the files). Throws EngineError /
   /// BundleError.
   [[nodiscard]] virtual std::shared_ptr<Engine> load(const std::filesystem::path& folder,

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "graphtune/bundle.h"
+
+namespace graphtune {
+
+inline constexpr std::string_view kManifestName = "manifest.json";
+inline constexpr std::size_t kMaxBundleName = 1024;
+
+/// Why a file or folder of a bundle can't have this name ("it is absolute"); empty when it can.
+/// Names are relative, with '/', and made of plain components: none can lead out of the bundle.
+[[nodiscard]] std::string bundle_name_fault(std::string_view name);
+
+/// Checks all files of a bundle and that its engines' folders hold nothing else. Throws
+/// BundleError.
+void check_files(const Bundle& bundle, bool verify);
+
+/// Copies the files under `source` to `target`/`folder` and lists them by their names in the
+/// bundle. Throws BundleError.
+void copy_files(const std::filesystem::path& source, const std::filesystem::path& target,
+                const std::string& folder, std::map<std::string, StoredFile>& files);
+
+/// Makes sure that a file's or folder's contents are on the disk. Throws BundleError.
+void flush_to_disk(const std::filesystem::path& path);
+
+}  // namespace graphtune

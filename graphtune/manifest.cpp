@@ -1,0 +1,277 @@
+// A bundle's manifest.json:
+// {"format": "graphtune bundle", "format_version": 1, "module": "…", "strict": true,
+//  "signature": […], "graphs": [{"spec": …, "plan": …, "output_alias": […], "engines": [{"name": …,
+//  "backend": …, "folder": …, "native_code": false, "info": {…}}]}],
+//  "files": {"graph_0/openvino/model.xml": {"size": 5, "sha256": "…"}},
+//  "versions": {…}, "hardware": {…}, "info": {…}}
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "graphtune/bundle.h"
+#include "graphtune/bundle_files.h"
+#include "graphtune/error.h"
+#include "graphtune/graph_json.h"
+#include "graphtune/json_view.h"
+#include "graphtune/utf8.h"
+
+namespace graphtune {
+namespace {
+
+constexpr std::string_view kFormat = "graphtune bundle";
+constexpr std::size_t kMaxNameSize = 256;
+constexpr std::int64_t kMaxFileSize = std::int64_t{1} << 50;
+
+std::map<std::string, std::string> texts_from_json(const JsonView& json) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [key, value] : json.members()) {
+    texts[key] = value.string();
+  }
+  return texts;
+}
+
+std::string info_from_json(const JsonView& json) {
+  if (!json.json().is_object()) {
+    json.fail("expected an object");
+  }
+  return json.json().dump();
+}
+
+std::string file_name_from_json(const JsonView& json) {
+  const std::string& name = json.string(kMaxBundleName);
+  const std::string fault = bundle_name_fault(name);
+  if (!fault.empty()) {
+    json.fail(fault);
+  }
+  return name;
+}
+
+StoredEngine engine_from_json(const JsonView& json) {
+  json.allow_only({"name", "backend", "folder", "native_code", "info"});
+  StoredEngine engine;
+  const JsonView name = json.at("name");
+  engine.name = name.string(kMaxNameSize);
+  if (engine.name.empty() || engine.name == Plan::kEager) {
+    name.fail("is no name for an engine");
+  }
+  engine.backend = json.at("backend").string(kMaxNameSize);
+  engine.folder = file_name_from_json(json.at("folder"));
+  engine.native_code = json.at("native_code").boolean();
+  if (const auto info = json.find("info")) {
+    engine.info_json = info_from_json(*info);
+  }
+  return engine;
+}
+
+void check_plan(const StoredGraph& graph, const JsonView& json) {
+  for (std::size_t i = 0; i < graph.plan.entries.size(); ++i) {
+    const std::string& name = graph.plan.entries[i].engine;
+    const bool known = std::any_of(graph.engines.begin(), graph.engines.end(),
+                                   [&](const StoredEngine& engine) { return engine.name == name; });
+    if (!known && name != Plan::kEager) {
+      json.at(i).fail(fmt::format("the graph has no engine {}", python_repr(name)));
+    }
+  }
+  try {
+    check_regions(graph.plan, graph.spec.contract().used_symbols());
+  } catch (const ValueError& error) {
+    json.fail(error.what());
+  }
+}
+
+StoredGraph graph_from_json(const JsonView& json, bool strict) {
+  json.allow_only({"spec", "plan", "engines", "output_alias"});
+  const JsonView spec = json.at("spec");
+  StoredGraph graph{graph_spec_from_json(spec), plan_from_json(json.at("plan")), {}, {}};
+  if (graph.spec.input_spec().strict() != strict) {
+    spec.at("inputs").fail("is strict where the bundle is not, or the other way round");
+  }
+  std::set<std::string> names;
+  for (const JsonView& item : json.at("engines").items()) {
+    graph.engines.push_back(engine_from_json(item));
+    if (!names.insert(graph.engines.back().name).second) {
+      item.fail("another engine of this graph has the same name");
+    }
+  }
+  check_plan(graph, json.at("plan"));
+  const JsonView aliases = json.at("output_alias");
+  const auto last_input = static_cast<std::int64_t>(graph.spec.input_spec().tensor_count()) - 1;
+  for (const JsonView& alias : aliases.items()) {
+    graph.output_alias.push_back(static_cast<std::int32_t>(alias.integer(-1, last_input)));
+  }
+  if (!graph.output_alias.empty() &&
+      graph.output_alias.size() != graph.spec.output_spec().tensor_count()) {
+    aliases.fail(
+        fmt::format("expected none or {} numbers", graph.spec.output_spec().tensor_count()));
+  }
+  return graph;
+}
+
+std::map<std::string, StoredFile> files_from_json(const JsonView& json) {
+  std::map<std::string, StoredFile> files;
+  for (const auto& [name, file] : json.members()) {
+    const std::string fault = bundle_name_fault(name);
+    if (!fault.empty()) {
+      file.fail(fault);
+    }
+    if (name == kManifestName) {
+      file.fail("the manifest can't vouch for itself");
+    }
+    file.allow_only({"size", "sha256"});
+    StoredFile stored;
+    stored.size = static_cast<std::uint64_t>(file.at("size").integer(0, kMaxFileSize));
+    const JsonView digest = file.at("sha256");
+    stored.sha256 = digest.string(64);
+    if (stored.sha256.size() != 64 ||
+        stored.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
+      digest.fail("expected 64 lower-case hexadecimal digits");
+    }
+    files.emplace(name, std::move(stored));
+  }
+  // "a" and "a/b" can't both be files.
+  for (const auto& [name, file] : files) {
+    for (std::size_t slash = name.find('/'); slash != std::string::npos;
+         slash = name.find('/', slash + 1)) {
+      if (files.count(name.substr(0, slash)) != 0) {
+        json.fail(fmt::format("{} lies within a file", python_repr(name)));
+      }
+    }
+  }
+  return files;
+}
+
+/// Graphs and engines of one bundle must differ, and each engine have files of its own.
+void check_together(const Bundle& bundle, const JsonView& json) {
+  std::set<std::string_view> names;
+  std::unordered_map<CallKey, std::size_t, CallKeyHash> keys;
+  std::set<std::string> folders;
+  const JsonView graphs = json.at("graphs");
+  for (std::size_t i = 0; i < bundle.graphs.size(); ++i) {
+    const StoredGraph& graph = bundle.graphs[i];
+    if (!names.insert(graph.spec.name()).second) {
+      graphs.at(i).fail("another graph has the same name");
+    }
+    const auto [other, is_new] = keys.emplace(graph.spec.input_spec().key(), i);
+    if (!is_new) {
+      graphs.at(i).fail(
+          fmt::format("its calls are those of {}", bundle.graphs[other->second].spec.name()));
+    }
+    for (std::size_t j = 0; j < graph.engines.size(); ++j) {
+      const std::string inside = graph.engines[j].folder + "/";
+      const JsonView folder = graphs.at(i).at("engines").at(j).at("folder");
+      // Sorted with a '/' at their ends, nested folders are neighbours.
+      const auto [place, is_own] = folders.insert(inside);
+      const auto next = std::next(place);
+      if (!is_own || (next != folders.end() && next->compare(0, inside.size(), inside) == 0) ||
+          (place != folders.begin() &&
+           inside.compare(0, std::prev(place)->size(), *std::prev(place)) == 0)) {
+        folder.fail("is also another engine's, or lies within it");
+      }
+      const auto file = bundle.files.lower_bound(inside);
+      if (file == bundle.files.end() || file->first.compare(0, inside.size(), inside) != 0) {
+        folder.fail("no file of this engine is listed under /files");
+      }
+    }
+  }
+}
+
+Bundle bundle_from_json(const JsonView& json) {
+  const auto format = json.find("format");
+  if (!format || !format->json().is_string() || format->string() != kFormat) {
+    json.fail(fmt::format("has no \"format\": \"{}\"; it is no graphtune bundle", kFormat));
+  }
+  const JsonView version = json.at("format_version");
+  const std::int64_t number = version.integer(1, std::numeric_limits<std::int32_t>::max());
+  if (number != Bundle::kFormatVersion) {
+    version.fail(fmt::format(
+        "the bundle has format version {}, this graphtune reads {}: {}", number,
+        Bundle::kFormatVersion,
+        number > Bundle::kFormatVersion ? "update graphtune" : "tune and save the module again"));
+  }
+  json.allow_only({"format", "format_version", "module", "strict", "signature", "graphs", "files",
+                   "versions", "hardware", "info"});
+  Bundle bundle;
+  bundle.module_name = json.at("module").string();
+  bundle.strict = json.at("strict").boolean();
+  bundle.signature = signature_from_json(json.at("signature"));
+  for (const JsonView& graph : json.at("graphs").items()) {
+    bundle.graphs.push_back(graph_from_json(graph, bundle.strict));
+  }
+  bundle.files = files_from_json(json.at("files"));
+  bundle.versions = texts_from_json(json.at("versions"));
+  bundle.hardware = texts_from_json(json.at("hardware"));
+  if (const auto info = json.find("info")) {
+    bundle.info_json = info_from_json(*info);
+  }
+  check_together(bundle, json);
+  return bundle;
+}
+
+Json info_to_json(const std::string& text, std::string_view what) {
+  Json info = parse_json(text.empty() ? "{}" : text, what);
+  if (!info.is_object()) {
+    throw ValueError(fmt::format("{} must be a JSON object", what));
+  }
+  return info;
+}
+
+Json graph_to_json(const StoredGraph& graph) {
+  Json engines = Json::array();
+  for (const StoredEngine& engine : graph.engines) {
+    engines.push_back(
+        {{"name", engine.name},
+         {"backend", engine.backend},
+         {"folder", engine.folder},
+         {"native_code", engine.native_code},
+         {"info", info_to_json(engine.info_json, "info_json of engine " + engine.name)}});
+  }
+  return {{"spec", to_json(graph.spec)},
+          {"plan", to_json(graph.plan)},
+          {"engines", std::move(engines)},
+          {"output_alias", graph.output_alias}};
+}
+
+}  // namespace
+
+Bundle parse_manifest(std::string_view text) {
+  try {
+    const Json json = parse_json(text, kManifestName);
+    return bundle_from_json(JsonView(json, std::string(kManifestName)));
+  } catch (const ValueError& error) {
+    throw BundleError(error.what());
+  }
+}
+
+std::string write_manifest(const Bundle& bundle) {
+  Json graphs = Json::array();
+  for (const StoredGraph& graph : bundle.graphs) {
+    graphs.push_back(graph_to_json(graph));
+  }
+  Json files = Json::object();
+  for (const auto& [name, file] : bundle.files) {
+    files[name] = {{"size", file.size}, {"sha256", file.sha256}};
+  }
+  const Json json = {{"format", kFormat},
+                     {"format_version", Bundle::kFormatVersion},
+                     {"module", bundle.module_name},
+                     {"strict", bundle.strict},
+                     {"signature", to_json(bundle.signature)},
+                     {"graphs", std::move(graphs)},
+                     {"files", std::move(files)},
+                     {"versions", bundle.versions},
+                     {"hardware", bundle.hardware},
+                     {"info", info_to_json(bundle.info_json, "info_json of the bundle")}};
+  try {
+    return json.dump(1) + "\n";
+  } catch (const Json::exception& error) {
+    throw ValueError(fmt::format("a text of the bundle is no UTF-8: {}", error.what()));
+  }
+}
+
+}  // namespace graphtune
