@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 
 #include "bindings/batch.h"
+#include "bindings/bundles.h"
 #include "bindings/engines.h"
 #include "bindings/errors.h"
 #include "bindings/graph.h"
@@ -28,6 +29,7 @@ NB_MODULE(_core, module) {
   python::bind_trees(module);
   python::bind_engines(module);
   python::bind_routing(module);
+  python::bind_bundles(module);
   module.attr("__version__") = GRAPHTUNE_VERSION;
   module.def("forget_types", &python::forget_types, "Types are classified anew: after one was registered.");
 }

@@ -39,6 +39,7 @@ class TuneOptions:
     the budget of one graph. ``tolerances`` maps dtype names ("float32") to (relative, absolute) and replaces the
     defaults. ``gate`` is how much faster than eager an engine has to be; ``force`` names a backend that is taken
     whenever its values are right, however fast it is. ``threads`` is given to the engines, 0 lets each decide.
+    ``batch_sizes`` are measured besides those of the stored samples, where they lie in the learned range.
     """
 
     backends: tuple[str, ...] = ("openvino", "aoti")
@@ -49,6 +50,7 @@ class TuneOptions:
     gate: float = 1.01
     force: str | None = None
     threads: int = 0
+    batch_sizes: tuple[int, ...] = ()
     cache: BuildCache | None = None
     report: Callable[[str], None] = lambda text: None
 
@@ -145,7 +147,7 @@ class GraphTuner:
         self._result.notes += maker.notes
         if not cases:
             raise _StaysEagerError("the model refuses every sample that was made of the recorded ones")
-        points = grid(self._ranges, [point for point, _ in self._recorded_points()])
+        points = grid(self._ranges, [*(point for point, _ in self._recorded_points()), *self._batch_points()])
         measured = {point: case for point in points if (case := maker.case(point)) is not None}
         self._result.points = [point.values for point in measured]
 
@@ -450,6 +452,10 @@ class GraphTuner:
             if all(low <= kept[name] <= high for name, (low, high) in self._ranges.items() if name in kept):
                 found.append((Point.of(kept), self._tensors(sample)))
         return found
+
+    def _batch_points(self) -> list[Point]:
+        """Batch sizes that were recorded although no sample of them was kept."""
+        return [Point.of({"b": size}) for size in self._options.batch_sizes]
 
     def _usual_value(self, symbol: str) -> int:
         counts: Counter[int] = Counter()

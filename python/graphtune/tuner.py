@@ -59,7 +59,7 @@ def tune(
 
     started = time.monotonic()
     sizes = _checked_sizes(batch_sizes)
-    tune_options = make_options(progress, started, options)
+    tune_options = make_options(progress, started, {"batch_sizes": tuple(sizes), **options})
     report = tune_options.report
     module: Module | None = None
     if isinstance(target, torch.nn.Module):

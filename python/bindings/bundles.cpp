@@ -1,0 +1,183 @@
+#include "bindings/bundles.h"
+
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/call_signature.h"
+#include "bindings/plan_conversion.h"
+#include "bindings/python_values.h"
+#include "bindings/tensor_access.h"
+#include "bindings/walk.h"
+#include "graphtune/bundle.h"
+#include "graphtune/module.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace graphtune::python {
+namespace {
+
+// (name, backend, folder, native_code, info as JSON)
+using EngineParts = std::tuple<std::string, std::string, std::filesystem::path, bool, std::string>;
+
+/// The bundle and where its engines' files come from.
+struct BundleWriter {
+  Bundle bundle;
+  std::map<std::string, std::filesystem::path> sources;
+
+  void add_graph(const GraphSpec& spec, const PlanEntries& plan, const std::vector<EngineParts>& engines,
+                 std::vector<std::int32_t> output_alias) {
+    StoredGraph graph{spec, make_plan(plan), {}, std::move(output_alias)};
+    for (const auto& [name, backend, folder, native_code, info] : engines) {
+      StoredEngine engine;
+      engine.name = name;
+      engine.backend = backend;
+      engine.folder = spec.name() + "/" + name;
+      engine.native_code = native_code;
+      engine.info_json = info;
+      sources[engine.folder] = folder;
+      graph.engines.push_back(std::move(engine));
+    }
+    bundle.graphs.push_back(std::move(graph));
+  }
+};
+
+nb::object describe_constant(const Constant& constant) {
+  if (constant.kind() == Constant::Kind::Other) {
+    return nb::make_tuple("typed", to_python(constant.type_name()), to_python(std::string_view(constant.text())));
+  }
+  return nb::make_tuple("constant", to_python(constant));
+}
+
+// How a type's context stands in a tree: see Walker::add_typed.
+bool is_context_key(const Step& step) {
+  return step.kind == Step::Kind::Key && step.key.kind() == Constant::Kind::Other &&
+         step.key.type_name() == kContextKey;
+}
+
+Step step_of(const CallTree& tree, const Node& node) {
+  switch (node.step) {
+    case Step::Kind::Key:
+      return Step::of_key(tree.keys()[node.key]);
+    case Step::Kind::Attribute:
+      return Step::attribute(tree.keys()[node.key].text());
+    case Step::Kind::Index:
+      break;
+  }
+  return Step::at(node.index);
+}
+
+// A result's structure as nested tuples, from which Python makes an object of the recorded types.
+nb::object describe_node(const CallTree& tree, std::uint32_t index) {
+  const Node& node = tree.nodes()[index];
+  switch (node.kind) {
+    case NodeKind::Tensor:
+      return nb::make_tuple("tensor", nb::steal(dtype_to_python(tree.tensors()[node.leaf].dtype)));
+    case NodeKind::Constant:
+      return describe_constant(tree.constants()[node.leaf]);
+    case NodeKind::Opaque:
+      return nb::make_tuple("opaque", to_python(std::string_view(*node.type)));
+    default:
+      break;
+  }
+  nb::object context = nb::none();
+  nb::list children;
+  for (std::uint32_t child = index + 1; child < node.end; child = tree.nodes()[child].end) {
+    const Step step = step_of(tree, tree.nodes()[child]);
+    if (is_context_key(step)) {
+      context = to_python(std::string_view(step.key.text()));
+    } else {
+      children.append(nb::make_tuple(to_python(step), describe_node(tree, child)));
+    }
+  }
+  switch (node.kind) {
+    case NodeKind::List:
+      return nb::make_tuple("list", children);
+    case NodeKind::Tuple:
+      return nb::make_tuple("tuple", children);
+    case NodeKind::Dict:
+      return nb::make_tuple("dict", children);
+    default:
+      return nb::make_tuple("object", to_python(std::string_view(*node.type)), context, children);
+  }
+}
+
+nb::object describe_result(const GraphSpec& spec) { return describe_node(spec.output_spec().tree(), 0); }
+
+nb::tuple load_router(const Bundle& bundle, std::optional<bool> allow_native_code, int threads, bool has_model) {
+  LoadOptions options;
+  options.has_model = has_model;
+  options.allow_native_code = allow_native_code;
+  options.engine.threads = threads;
+  std::vector<std::string> problems;
+  std::shared_ptr<Router> router;
+  {
+    const nb::gil_scoped_release release;
+    router = make_router(bundle, options, &problems);
+  }
+  return nb::make_tuple(router, problems);
+}
+
+}  // namespace
+
+void bind_bundles(nb::module_& module) {
+  nb::class_<BundleWriter>(module, "BundleWriter", "Gathers what a bundle holds, and writes it.")
+      .def(
+          "__init__",
+          [](BundleWriter* self, const std::string& name, bool strict, const CallSignature* signature,
+             std::map<std::string, std::string> versions) {
+            new (self) BundleWriter();
+            self->bundle.module_name = name;
+            self->bundle.strict = strict;
+            self->bundle.signature = signature == nullptr ? Signature() : signature->signature();
+            self->bundle.versions = std::move(versions);
+            self->bundle.hardware = describe_hardware();
+          },
+          "name"_a, "strict"_a, "signature"_a.none(), "versions"_a)
+      .def("add_graph", &BundleWriter::add_graph, "spec"_a, "plan"_a, "engines"_a, "output_alias"_a,
+           "Engines: (name, backend, folder, native_code, info as JSON).")
+      .def(
+          "write", [](const BundleWriter& self, const std::filesystem::path& path) {
+            write_bundle(self.bundle, self.sources, path);
+          },
+          "path"_a, nb::call_guard<nb::gil_scoped_release>(), "Replaces a bundle that is there. Raises BundleError.");
+
+  nb::class_<Bundle>(module, "Bundle", "A bundle whose manifest and files were checked")
+      .def_ro("module_name", &Bundle::module_name)
+      .def_ro("strict", &Bundle::strict)
+      .def_ro("versions", &Bundle::versions)
+      .def_ro("hardware", &Bundle::hardware)
+      .def_prop_ro("graph_specs",
+                   [](const Bundle& bundle) {
+                     std::vector<GraphSpec> specs;
+                     for (const StoredGraph& graph : bundle.graphs) {
+                       specs.push_back(graph.spec);
+                     }
+                     return specs;
+                   })
+      .def_prop_ro("signature", [](const Bundle& bundle) { return CallSignature(bundle.signature.parameters()); });
+  module.def(
+      "read_bundle",
+      [](const std::filesystem::path& path, bool verify, std::optional<bool> allow_native_code) {
+        OpenOptions options;
+        options.verify = verify;
+        options.allow_native_code = allow_native_code;
+        return read_bundle(path, options);
+      },
+      "path"_a, "verify"_a = true, "allow_native_code"_a = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
+      "Reads and checks a manifest and every file that it names. Raises BundleError.");
+  module.def("load_router", &load_router, "bundle"_a, "allow_native_code"_a = nb::none(), "threads"_a = 0,
+             "has_model"_a = false, "(Router, problems): engines that do not fit this machine are problems where another can serve.");
+  module.def("describe_result", &describe_result, "spec"_a, "The structure of a graph's results as nested tuples.");
+}
+
+}  // namespace graphtune::python
