@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "graphtune/module.h"
+
+namespace graphtune::tools {
+
+struct InspectOptions {
+  std::filesystem::path bundle;
+  bool json = false;
+};
+/// Prints what is in a bundle; loads no engine.
+void inspect(const InspectOptions& options);
+
+struct RunOptions {
+  std::filesystem::path bundle;
+  std::filesystem::path input;
+  std::filesystem::path output;  ///< empty: results are not written
+  std::filesystem::path report;  ///< empty: no report
+  std::string graph;             ///< empty: the first that the names fit
+  int threads = 0;
+  int repeat = 1;
+  bool allow_native_code = false;
+};
+/// Runs the calls of a safetensors file.
+void run(const RunOptions& options);
+
+struct BenchOptions {
+  std::filesystem::path bundle;
+  std::filesystem::path input;  ///< empty: calls are made up
+  double seconds = 1.0;         ///< for each call
+  int threads = 0;
+  bool allow_native_code = false;
+};
+/// Measures calls.
+void bench(const BenchOptions& options);
+
+/// Loads a bundle for use; tells of engines that were left out on stderr.
+[[nodiscard]] Module load_module(const std::filesystem::path& bundle, int threads,
+                                 bool allow_native_code);
+
+/// How calls are named in safetensors files, for --help.
+[[nodiscard]] std::string naming_help();
+
+}  // namespace graphtune::tools
