@@ -51,19 +51,17 @@ std::string first_line(const char* path) {
   return line;
 }
 
-/// Tells this machine from others, without giving its identity away. Containers often have no
-/// machine-id; the host name then has to do.
+/// Tells this machine from others, without giving its identity away. The host name is part of it,
+/// since all containers of one image may share its machine-id, or have none.
 std::string machine_id(const std::string& cpu) {
-  std::string identity;
-  for (const char* path :
-       {"/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/hostname"}) {
-    identity = first_line(path);
-    if (!identity.empty()) {
-      identity = fmt::format("{}\n{}", path, identity);
-      break;
-    }
+  std::string id = first_line("/etc/machine-id");
+  if (id.empty()) {
+    id = first_line("/var/lib/dbus/machine-id");
   }
-  return identity.empty() ? std::string() : to_hex(sha256("graphtune\n" + identity + "\n" + cpu));
+  const std::string host = first_line("/proc/sys/kernel/hostname");
+  return id.empty() && host.empty()
+             ? std::string()
+             : to_hex(sha256(fmt::format("graphtune\n{}\n{}\n{}", id, host, cpu)));
 }
 
 }  // namespace
