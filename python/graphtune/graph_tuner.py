@@ -14,6 +14,7 @@ import torch
 from . import _core
 from .building import BuildJob, build
 from .cache import BuildCache, fingerprint
+from .config import config
 from .exporting import ExportedGraph, ExportError, FlatModule, export_flat
 from .index_ranges import find_index_ranges
 from .planning import PlanEntry, choose_plan
@@ -118,8 +119,13 @@ class GraphTuner:
         try:
             if self._spec.eager_reason:
                 raise _StaysEagerError(self._spec.eager_reason)
+            if self._spec.sample_count < config.min_num_samples:
+                raise _StaysEagerError(
+                    f"{self._spec.sample_count} calls were recorded, fewer than config.min_num_samples = "
+                    f"{config.min_num_samples}"
+                )
             if not self._samples:
-                raise _StaysEagerError("no sample of it was stored")
+                raise _StaysEagerError("no sample of it was stored; raise config.max_num_samples_stored above 0")
             self._check_model()
             with tempfile.TemporaryDirectory(prefix="graphtune-tune-") as folder:
                 return self._tune(Path(folder))
