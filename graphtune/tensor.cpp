@@ -123,7 +123,7 @@ Dims& Dims::operator=(Dims&& other) noexcept {
   return *this;
 }
 
-bool operator==(const Dims& a, const Dims& b) noexcept {
+GRAPHTUNE_API bool operator==(const Dims& a, const Dims& b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
