@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,9 @@ import graphtune
 # Machines that run tests may be slow, and the first example of a test may import or compile.
 settings.register_profile("graphtune", deadline=None)
 settings.load_profile("graphtune")
+
+# A shell has the programs that it starts in the background ignore Ctrl-C, which some tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
