@@ -1,5 +1,7 @@
 #include "bindings/python_values.h"
 
+#include <nanobind/stl/optional.h>
+
 #include <fmt/format.h>
 
 #include "bindings/object.h"
