@@ -7,6 +7,16 @@ if(_sources)
   add_executable(graphtune_tests ${_sources})
   target_include_directories(graphtune_tests PRIVATE tests/cpp)
   target_link_libraries(graphtune_tests PRIVATE graphtune graphtune_settings graphtune_libraries GTest::gmock GTest::gtest_main)
+  # The tests start the command line, and load an engine library of their own.
+  if(TARGET graphtune_cli)
+    add_library(graphtune_engine_fake MODULE tests/cpp/fake_engine/fake_engine.cpp)
+    target_include_directories(graphtune_engine_fake PRIVATE tests/cpp)
+    target_link_libraries(graphtune_engine_fake PRIVATE graphtune graphtune_settings)
+    set_target_properties(graphtune_engine_fake PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test_engines")
+    add_dependencies(graphtune_tests graphtune_cli graphtune_engine_fake)
+    target_compile_definitions(graphtune_tests PRIVATE GRAPHTUNE_TOOL="$<TARGET_FILE:graphtune_cli>"
+                                                       GRAPHTUNE_TEST_ENGINES="${PROJECT_BINARY_DIR}/test_engines")
+  endif()
   gtest_discover_tests(graphtune_tests DISCOVERY_TIMEOUT 60)
 endif()
 
