@@ -59,6 +59,9 @@ std::string pairs_text(const std::map<std::string, std::string>& pairs) {
 }
 
 std::string scalar_text(const Json& value) {
+  if (value.is_number_float()) {
+    return fmt::format("{:.4g}", value.get<double>());
+  }
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 

@@ -68,6 +68,18 @@ TEST(Registry, ALibraryThatWouldNotOpenIsReportedInTheLoadersWords) {
               HasSubstr("it would not open: "));
 }
 
+#ifdef GRAPHTUNE_TEST_ENGINES
+TEST(Registry, ALibraryMustHoldTheBackendOfItsName) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink(
+      std::filesystem::path(GRAPHTUNE_TEST_ENGINES) / "libgraphtune_engine_fake.so",
+      folder.path() / "libgraphtune_engine_disguised.so");
+  const EnginePath path(folder.path().string());
+  EXPECT_THAT(message_of<EngineError>([] { (void)find_backend("disguised"); }),
+              HasSubstr("it holds backend 'fake'"));
+}
+#endif
+
 TEST(Registry, NamesCanNotLeadOutOfTheFolders) {
   for (const char* name : {"", "../evil", "a/b", "a.b", "OpenVINO", "x\n", "a b"}) {
     EXPECT_THAT(message_of<EngineError>([&] { (void)find_backend(name); }),
