@@ -8,9 +8,10 @@
 namespace graphtune {
 namespace {
 
-// Each node is one byte (kind and step), the step's key, and what its kind needs. Every part is
-// prefix-free and containers say how many children follow, so that two trees have the same bytes
-// only if they are the same graph.
+// Each node is one word: a byte for kind and step, three for a tensor's facts, four for its rank or
+// the count of children. Then its index, its key or its attribute, its value, its type name. Every
+// part is prefix-free and containers say how many children follow, so that two trees have the same
+// bytes only if they are the same graph.
 constexpr std::uint8_t kStrictConstant = 7;  // a kind that NodeKind has not: followed by the value
 constexpr unsigned kStepShift = 3;
 constexpr std::uint8_t kNoStep = 3;
@@ -18,51 +19,33 @@ constexpr std::uint8_t kNoStep = 3;
 static_assert(static_cast<std::uint8_t>(NodeKind::Object) < kStrictConstant);
 static_assert(static_cast<std::uint8_t>(Step::Kind::Attribute) < kNoStep);
 
-std::uint64_t zigzag(std::int64_t value) noexcept {
-  return (static_cast<std::uint64_t>(value) << 1U) ^ static_cast<std::uint64_t>(value >> 63);
-}
-
-/// What identity needs of a tensor: rank, dtype, device type and layout.
+/// What identity needs of a tensor: dtype, device type, layout and rank.
 std::uint64_t tensor_facts(const TensorView& tensor) noexcept {
   const auto byte = [](auto value) { return std::uint64_t{static_cast<std::uint8_t>(value)}; };
-  return static_cast<std::uint32_t>(tensor.rank) | byte(tensor.dtype) << 32 |
-         byte(tensor.device) << 40 | byte(tensor.layout) << 48;
+  return byte(tensor.dtype) << 8 | byte(tensor.device) << 16 | byte(tensor.layout) << 24 |
+         std::uint64_t{static_cast<std::uint32_t>(tensor.rank)} << 32;
 }
 
-/// Writes one node; needs CallTree's kNodeBound and the bounds of its key, its value and its type
-/// name.
-ByteCursor encode_node(ByteCursor out, const CallTree& tree, const Node& node, bool is_root,
-                       bool strict) {
+/// Needs room for CallTree's kNodeBound and the bounds of the node's key, value and type name.
+[[gnu::always_inline]] inline ByteCursor encode_node(ByteCursor out, const CallTree& tree,
+                                                     const Node& node, bool is_root, bool strict) {
   const bool has_value = strict && node.kind == NodeKind::Constant;
-  const unsigned kind = has_value ? kStrictConstant : static_cast<unsigned>(node.kind);
-  const unsigned step = is_root ? kNoStep : static_cast<unsigned>(node.step);
-  out.byte(static_cast<std::uint8_t>(kind | step << kStepShift));
-  if (step == static_cast<unsigned>(Step::Kind::Index)) {
-    out.varint(zigzag(node.index));
+  const std::uint64_t kind = has_value ? kStrictConstant : static_cast<std::uint64_t>(node.kind);
+  const std::uint64_t step = is_root ? kNoStep : static_cast<std::uint64_t>(node.step);
+  const std::uint64_t facts = node.kind == NodeKind::Tensor
+                                  ? tensor_facts(tree.tensors()[node.leaf])
+                                  : std::uint64_t{node.child_count} << 32;
+  out.fixed64(kind | step << kStepShift | facts);
+  if (step == static_cast<std::uint64_t>(Step::Kind::Index)) {
+    out.fixed64(static_cast<std::uint64_t>(node.index));
   } else if (!is_root) {
     out = tree.keys()[node.key].encode(out);
   }
-  switch (node.kind) {
-    case NodeKind::Tensor:
-      out.fixed64(tensor_facts(tree.tensors()[node.leaf]));
-      return out;
-    case NodeKind::Constant:
-      if (has_value) {
-        out = tree.constants()[node.leaf].encode(out);
-      }
-      return out;
-    case NodeKind::Opaque:
-      out.text(*node.type);
-      return out;
-    case NodeKind::Object:
-      out.text(*node.type);
-      break;
-    case NodeKind::List:
-    case NodeKind::Tuple:
-    case NodeKind::Dict:
-      break;
+  if (has_value) {
+    out = tree.constants()[node.leaf].encode(out);
+  } else if (node.type != nullptr) {
+    out.text(*node.type);
   }
-  out.varint(node.child_count);
   return out;
 }
 
@@ -73,16 +56,13 @@ std::size_t encode(const CallTree& tree, bool strict, char* target) {
   const std::span<const Node> nodes = tree.nodes();
   const std::uint32_t second_root =
       tree.kind() == CallTree::Kind::Inputs && !nodes.empty() ? nodes[0].end : 0;
-  const auto encode_at = [&](std::uint32_t id) {
-    out = encode_node(out, tree, nodes[id], id == 0 || id == second_root, strict);
-  };
   if (tree.is_canonical()) {
     for (std::uint32_t id = 0; id < nodes.size(); ++id) {
-      encode_at(id);
+      out = encode_node(out, tree, nodes[id], id == 0 || id == second_root, strict);
     }
   } else {
     for (const std::uint32_t id : tree.canonical_order()) {
-      encode_at(id);
+      out = encode_node(out, tree, nodes[id], id == 0 || id == second_root, strict);
     }
   }
   return static_cast<std::size_t>(out.position() - target);

@@ -18,49 +18,20 @@ bool is_container(NodeKind kind) noexcept { return kind >= NodeKind::List; }
 
 }  // namespace
 
-CallTree::ConstantPool::ConstantPool(const ConstantPool& other)
-    : items_(other.items_.begin(), other.items_.begin() + static_cast<std::ptrdiff_t>(other.size_)),
-      size_(other.size_) {}
-
-CallTree::ConstantPool& CallTree::ConstantPool::operator=(const ConstantPool& other) {
-  if (this != &other) {
-    items_.assign(other.items_.begin(),
-                  other.items_.begin() + static_cast<std::ptrdiff_t>(other.size_));
-    size_ = other.size_;
-  }
-  return *this;
-}
-
-CallTree::ConstantPool::ConstantPool(ConstantPool&& other) noexcept
-    : items_(std::move(other.items_)), size_(std::exchange(other.size_, 0)) {}
-
-CallTree::ConstantPool& CallTree::ConstantPool::operator=(ConstantPool&& other) noexcept {
-  items_ = std::move(other.items_);
-  size_ = std::exchange(other.size_, 0);
-  return *this;
-}
-
-Constant& CallTree::ConstantPool::add() {
-  if (size_ == items_.size()) {
-    items_.emplace_back();
-  }
-  return items_[size_++];
-}
-
 void CallTree::step_index(std::int64_t index) noexcept {
   next_step_ = NextStep::Index;
   next_index_ = index;
 }
 
 void CallTree::step_key(const Constant& key) {
-  next_key_ = static_cast<std::uint32_t>(keys_.span().size());
+  next_key_ = static_cast<std::uint32_t>(keys_.size());
   keys_.add() = key;
   text_bound_ += key.encoded_bound();
   next_step_ = NextStep::Key;
 }
 
 void CallTree::step_key(std::string_view key) {
-  next_key_ = static_cast<std::uint32_t>(keys_.span().size());
+  next_key_ = static_cast<std::uint32_t>(keys_.size());
   Constant& slot = keys_.add();
   slot.assign_string(key);
   text_bound_ += slot.encoded_bound();
@@ -79,6 +50,54 @@ void CallTree::step(const Step& step) {
   }
   step_key(step.key);
   next_step_ = static_cast<NextStep>(step.kind);
+}
+
+// On the path of every call: one call less a node.
+[[gnu::always_inline]] inline Node& CallTree::add_node(NodeKind kind) {
+  const auto id = static_cast<std::uint32_t>(nodes_.size());
+  if (id >= kMaxNodes) {
+    throw_at_open_place("there are more than 4,000,000 values in one call");
+  }
+  const bool is_root = open_.empty();
+  if (is_root) {
+    check_root(kind);
+  }
+  const NextStep step = std::exchange(next_step_, NextStep::None);
+  Node& node = nodes_.add();
+  node.kind = kind;
+  node.step = is_root ? Step::Kind::Index : static_cast<Step::Kind>(step);
+  node.key = 0;
+  node.index = 0;
+  node.leaf = 0;
+  node.end = id + 1;
+  node.child_count = 0;
+  node.type = nullptr;
+  if (is_root) {
+    return node;
+  }
+  OpenContainer& parent = open_.back();
+  if (step == NextStep::Index) {
+    const bool in_order = next_index_ == static_cast<std::int64_t>(parent.child_count);
+    if (parent.kind == NodeKind::Dict || (parent.kind != NodeKind::Object && !in_order)) {
+      throw_wrong_step();
+    }
+    node.index = next_index_;
+  } else {
+    if (step == NextStep::None ||
+        (parent.kind == NodeKind::Dict ? step != NextStep::Key : parent.kind != NodeKind::Object)) {
+      throw_wrong_step();
+    }
+    node.key = next_key_;
+  }
+  // The children of lists and tuples are in order, which has just been checked.
+  if (sorted_ && parent.last_child != 0 && parent.kind >= NodeKind::Dict) {
+    const int order = compare_steps(nodes_[parent.last_child], node);
+    sorted_ = order <= 0;
+    repeats_steps_ |= order == 0;
+  }
+  parent.last_child = id;
+  ++parent.child_count;
+  return node;
 }
 
 void CallTree::open(NodeKind kind, const std::string* type) {
@@ -106,13 +125,13 @@ void CallTree::close() {
   open_.pop_back();
 }
 
-void CallTree::add_tensor(const TensorView& tensor) {
+TensorView& CallTree::add_tensor() {
   add_node(NodeKind::Tensor).leaf = static_cast<std::uint32_t>(tensors_.size());
-  tensors_.push_back(tensor);
+  return tensors_.emplace_back();
 }
 
 void CallTree::add_constant(Constant constant) {
-  add_node(NodeKind::Constant).leaf = static_cast<std::uint32_t>(constants_.span().size());
+  add_node(NodeKind::Constant).leaf = static_cast<std::uint32_t>(constants_.size());
   text_bound_ += constant.encoded_bound();
   constants_.add() = std::move(constant);
 }
@@ -180,48 +199,6 @@ void CallTree::clear(Kind kind) {
   open_.clear();
   canonical_.clear();
   tensor_order_.clear();
-}
-
-Node& CallTree::add_node(NodeKind kind) {
-  const auto id = static_cast<std::uint32_t>(nodes_.size());
-  if (id >= kMaxNodes) {
-    throw_at_open_place("there are more than 4,000,000 values in one call");
-  }
-  if (open_.empty()) {
-    check_root(kind);
-    Node& node = nodes_.emplace_back();
-    node.kind = kind;
-    node.end = id + 1;
-    return node;
-  }
-  OpenContainer& parent = open_.back();
-  const NextStep step = std::exchange(next_step_, NextStep::None);
-  Node& node = nodes_.emplace_back();
-  node.kind = kind;
-  node.end = id + 1;
-  node.step = static_cast<Step::Kind>(step);
-  if (step == NextStep::Index) {
-    const bool in_order = next_index_ == static_cast<std::int64_t>(parent.child_count);
-    if (parent.kind == NodeKind::Dict || (parent.kind != NodeKind::Object && !in_order)) {
-      throw_wrong_step();
-    }
-    node.index = next_index_;
-  } else {
-    if (step == NextStep::None ||
-        (parent.kind == NodeKind::Dict ? step != NextStep::Key : parent.kind != NodeKind::Object)) {
-      throw_wrong_step();
-    }
-    node.key = next_key_;
-  }
-  // The children of lists and tuples are in order, which has just been checked.
-  if (sorted_ && parent.last_child != 0 && parent.kind >= NodeKind::Dict) {
-    const int order = compare_steps(nodes_[parent.last_child], node);
-    sorted_ = order <= 0;
-    repeats_steps_ |= order == 0;
-  }
-  parent.last_child = id;
-  ++parent.child_count;
-  return node;
 }
 
 void CallTree::check_root(NodeKind kind) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -62,7 +63,10 @@ class GRAPHTUNE_API CallTree {
   /// kMaxNodes.
   void open(NodeKind kind, const std::string* type = nullptr);
   void close();
-  void add_tensor(const TensorView& tensor);
+  void add_tensor(const TensorView& tensor) { add_tensor() = tensor; }
+  /// The same; what is returned is to be filled before the next call of this tree. (Filling it
+  /// where it lies is faster than copying a view that has just been made.)
+  TensorView& add_tensor();
   void add_constant(Constant constant);
   void add_opaque(const std::string* type);
   /// Also refuses arguments whose name is no string or is given twice.
@@ -71,7 +75,7 @@ class GRAPHTUNE_API CallTree {
   void clear(Kind kind);
 
   [[nodiscard]] Kind kind() const noexcept { return kind_; }
-  [[nodiscard]] const std::vector<Node>& nodes() const noexcept { return nodes_; }
+  [[nodiscard]] std::span<const Node> nodes() const noexcept { return nodes_.span(); }
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return tensors_; }
   [[nodiscard]] std::span<const Constant> constants() const noexcept { return constants_.span(); }
   [[nodiscard]] std::span<const Constant> keys() const noexcept { return keys_.span(); }
@@ -123,26 +127,52 @@ class GRAPHTUNE_API CallTree {
   [[nodiscard]] Step step_of(std::uint32_t node) const;
 
  private:
-  /// Constants whose memory outlives clear(), so that a call with the same keys needs no
-  /// allocation.
-  class GRAPHTUNE_API ConstantPool {
+  /// A vector whose elements outlive clear(), with the memory that they own: a call with the same
+  /// keys as the last one needs no allocation.
+  template <typename T>
+  class Pool {
    public:
-    ConstantPool() = default;
-    ~ConstantPool() = default;
-    ConstantPool(const ConstantPool& other);  // copies only what is in use
-    ConstantPool& operator=(const ConstantPool& other);
-    ConstantPool(ConstantPool&& other) noexcept;
-    ConstantPool& operator=(ConstantPool&& other) noexcept;
+    Pool() = default;
+    ~Pool() = default;
+    Pool(const Pool& other)  // only what is in use
+        : items_(other.span().begin(), other.span().end()),
+          size_(other.size_),
+          capacity_(other.size_) {}
+    Pool& operator=(const Pool& other) { return *this = Pool(other); }
+    Pool(Pool&& other) noexcept { swap(other); }
+    Pool& operator=(Pool&& other) noexcept {
+      Pool(std::move(other)).swap(*this);
+      return *this;
+    }
 
-    [[nodiscard]] std::span<const Constant> span() const noexcept { return {items_.data(), size_}; }
-    [[nodiscard]] const Constant& operator[](std::size_t i) const noexcept { return items_[i]; }
-    /// A slot with any old value, to be assigned to.
-    Constant& add();
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+    [[nodiscard]] std::span<const T> span() const noexcept { return {items_.data(), size_}; }
+    [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return items_[i]; }
+    [[nodiscard]] T& operator[](std::size_t i) noexcept { return items_[i]; }
+    /// An element with any old value, to be assigned to.
+    T& add() {
+      if (size_ == capacity_) [[unlikely]] {
+        grow();
+      }
+      return items_[size_++];
+    }
     void clear() noexcept { size_ = 0; }
 
    private:
-    std::vector<Constant> items_;
+    void grow() {
+      items_.resize(std::max<std::size_t>(16, 2 * capacity_));
+      capacity_ = items_.size();
+    }
+    void swap(Pool& other) noexcept {
+      items_.swap(other.items_);
+      std::swap(size_, other.size_);
+      std::swap(capacity_, other.capacity_);
+    }
+
+    std::vector<T> items_;
     std::size_t size_ = 0;
+    std::size_t capacity_ = 0;  // items_.size(), which would be a division
   };
 
   struct OpenContainer {
@@ -168,7 +198,7 @@ class GRAPHTUNE_API CallTree {
 
   // Of a node in a CallKey, besides keys, constants and type names: kind, index, a tensor's facts
   // or a count.
-  static constexpr std::size_t kNodeBound = 32;
+  static constexpr std::size_t kNodeBound = 24;
 
   Kind kind_;
   bool sorted_ = true;
@@ -177,10 +207,10 @@ class GRAPHTUNE_API CallTree {
   std::int64_t next_index_ = 0;
   std::uint32_t next_key_ = 0;
   std::size_t text_bound_ = 0;  // of keys, constants and type names in a CallKey
-  std::vector<Node> nodes_;
+  Pool<Node> nodes_;
   std::vector<TensorView> tensors_;
-  ConstantPool constants_;
-  ConstantPool keys_;
+  Pool<Constant> constants_;
+  Pool<Constant> keys_;
   std::vector<const std::string*> opaques_;
   std::vector<OpenContainer> open_;
   std::vector<std::uint32_t> canonical_;

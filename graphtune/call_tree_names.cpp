@@ -101,7 +101,7 @@ std::vector<Locator> CallTree::tensor_locators() const {
 }
 
 std::vector<Locator> CallTree::constant_locators() const {
-  return locators_of(NodeKind::Constant, constants_.span().size());
+  return locators_of(NodeKind::Constant, constants_.size());
 }
 
 std::vector<Locator> CallTree::opaque_locators() const {
@@ -135,7 +135,7 @@ CallTree::LeafNames CallTree::leaf_names() const {
   }
   LeafNames leaves;
   leaves.tensors.resize(tensors_.size());
-  leaves.constants.resize(constants_.span().size());
+  leaves.constants.resize(constants_.size());
   leaves.opaques.resize(opaques_.size());
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
     const std::uint32_t id = canonical_.empty() ? i : canonical_[i];

@@ -222,7 +222,7 @@ class ValueFlattener {
         throw ValueError(
             "a tensor argument is undefined (a default-made Tensor): give it data or pass None");
       }
-      tree_.add_tensor(tensor->view());
+      tree_.add_tensor() = tensor->view();
     } else if (const auto* constant = std::get_if<Constant>(&value.data_)) {
       tree_.add_constant(*constant);
     } else {
@@ -331,7 +331,7 @@ Arguments unflatten_arguments(const CallTree& tree, std::vector<Tensor> tensors)
     throw ValueError("unflatten_arguments needs the tree of a call");
   }
   Unflattener unflattener(tree, std::move(tensors));
-  const std::vector<Node>& nodes = tree.nodes();
+  const std::span<const Node> nodes = tree.nodes();
   Arguments arguments;
   for (std::uint32_t id = 1; id < nodes[0].end; id = nodes[id].end) {
     arguments.positional.push_back(unflattener.value(id));
