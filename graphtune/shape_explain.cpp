@@ -2,6 +2,7 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -64,7 +65,9 @@ class AxisExplainer {
     std::int64_t stated;
     std::int64_t batch;
     std::int64_t size;
-    friend auto operator<=>(const Pair&, const Pair&) = default;
+    friend bool operator<(const Pair& a, const Pair& b) {
+      return std::tie(a.stated, a.batch, a.size) < std::tie(b.stated, b.batch, b.size);
+    }
   };
 
   void explain_class() {

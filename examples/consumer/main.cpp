@@ -1,5 +1,6 @@
-// Shows that an installed graphtune can be used from C++: its version, the name of an argument, and the engines that this
-// machine can run. Fails if an engine named on the command line is not usable.
+// Shows that an installed graphtune can be used from C++: its version, the name of an argument, and
+// the engines that this machine can run. Fails if an engine named on the command line is not
+// usable.
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>

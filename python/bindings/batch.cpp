@@ -1,10 +1,10 @@
 #include "bindings/batch.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
+
+#include <ATen/ATen.h>
 
 #include "bindings/python_values.h"
 #include "bindings/rebuild.h"
@@ -22,8 +22,9 @@ namespace {
 std::vector<std::int64_t> memory_order(const at::Tensor& tensor) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.dim()));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::int64_t a, std::int64_t b) { return tensor.stride(a) > tensor.stride(b); });
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return tensor.stride(a) > tensor.stride(b);
+  });
   return order;
 }
 
@@ -41,8 +42,10 @@ at::Tensor select_rows(const at::Tensor& tensor, std::int64_t axis, const at::Te
   return tensor.to_sparse().index_select(axis, rows).to_sparse(tensor.layout());
 }
 
-/// index_select whose result has its strides in the order of the given tensor's (channels_last stays channels_last).
-at::Tensor select_rows_in_memory_order(const at::Tensor& tensor, std::int64_t axis, const at::Tensor& rows) {
+/// index_select whose result has its strides in the order of the given tensor's (channels_last
+/// stays channels_last).
+at::Tensor select_rows_in_memory_order(const at::Tensor& tensor, std::int64_t axis,
+                                       const at::Tensor& rows) {
   if (tensor.layout() != at::kStrided || tensor.is_contiguous()) {
     return select_rows(tensor, axis, rows);
   }
@@ -51,7 +54,8 @@ at::Tensor select_rows_in_memory_order(const at::Tensor& tensor, std::int64_t ax
   for (std::size_t i = 0; i < order.size(); ++i) {
     inverse[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
   }
-  return select_rows(tensor.permute(order), inverse[static_cast<std::size_t>(axis)], rows).permute(inverse);
+  return select_rows(tensor.permute(order), inverse[static_cast<std::size_t>(axis)], rows)
+      .permute(inverse);
 }
 
 at::Tensor resize_axis(const at::Tensor& tensor, const AxisResize& resize) {
@@ -69,9 +73,11 @@ at::Tensor resize_axis(const at::Tensor& tensor, const AxisResize& resize) {
   at::Tensor index = at::empty({static_cast<std::int64_t>(rows.size())}, options);
   std::copy(rows.begin(), rows.end(), index.data_ptr<std::int64_t>());
   index = index.to(tensor.device());
-  if (tensor.itemsize() == 1 && !tensor.is_quantized() && at::isFloatingType(tensor.scalar_type())) {
+  if (tensor.itemsize() == 1 && !tensor.is_quantized() &&
+      at::isFloatingType(tensor.scalar_type())) {
     // The 8-bit floats have few kernels; rows are copied as bytes.
-    return select_rows_in_memory_order(tensor.view(at::kByte), axis, index).view(tensor.scalar_type());
+    return select_rows_in_memory_order(tensor.view(at::kByte), axis, index)
+        .view(tensor.scalar_type());
   }
   return select_rows_in_memory_order(tensor, axis, index);
 }
@@ -93,8 +99,8 @@ Object resize(PyObject* tensor, const std::vector<AxisResize>& axes) {
   return changed ? Object::steal(wrap(resized)) : Object::borrow(tensor);
 }
 
-std::pair<Object, Object> make_batch(const SampleMetadata& metadata, PyObject* args, PyObject* kwargs,
-                                     std::int64_t batch_size) {
+std::pair<Object, Object> make_batch(const SampleMetadata& metadata, PyObject* args,
+                                     PyObject* kwargs, std::int64_t batch_size) {
   const WalkerLease walker;
   walker->walk_inputs(args, kwargs);
   const BatchPlan plan = plan_batch(metadata, walker->tree(), batch_size);
@@ -122,14 +128,18 @@ void bind_batch(nb::module_& module) {
   nb::cpp_function_def(
       [](const SampleMetadata& self, nb::handle args, nb::handle kwargs, nb::handle batch_size) {
         const Object named = check_arguments(args.ptr(), kwargs.ptr());
-        auto [new_args, new_kwargs] = make_batch(self, args.ptr(), named.get(), required_batch_size(batch_size));
+        auto [new_args, new_kwargs] =
+            make_batch(self, args.ptr(), named.get(), required_batch_size(batch_size));
         nb::object named_result = named ? nb::steal(new_kwargs.release()) : nb::object(nb::dict());
         return nb::make_tuple(nb::steal(new_args.release()), std::move(named_result));
       },
-      nb::scope(metadata), nb::name("make_batch"), nb::is_method(), "args"_a, "kwargs"_a.none(), "batch_size"_a.none(),
-      nb::sig("def make_batch(self, args: tuple | list, kwargs: dict[str, object] | None, batch_size: int) -> "
+      nb::scope(metadata), nb::name("make_batch"), nb::is_method(), "args"_a, "kwargs"_a.none(),
+      "batch_size"_a.none(),
+      nb::sig("def make_batch(self, args: tuple | list, kwargs: dict[str, object] | None, "
+              "batch_size: int) -> "
               "tuple[tuple | list, dict[str, object]]"),
-      "The call at another batch size: batch axes are shortened (views) or their rows repeated in turn, everything else "
+      "The call at another batch size: batch axes are shortened (views) or their rows repeated in "
+      "turn, everything else "
       "stays. Containers keep their types; a tensor of the right size comes back itself.");
 }
 

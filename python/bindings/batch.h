@@ -1,22 +1,24 @@
 #pragma once
 
-#include <nanobind/nanobind.h>
-
 #include <utility>
 #include <vector>
+
+#include <nanobind/nanobind.h>
 
 #include "bindings/object.h"
 #include "graphtune/batch.h"
 
 namespace graphtune::python {
 
-/// A torch tensor brought to its sizes: the very object when nothing is to do, views when blocks shrink, else a copy that
-/// keeps the order of its strides. Follows autograd as torch's own operations do.
+/// A torch tensor brought to its sizes: the very object when nothing is to do, views when blocks
+/// shrink, else a copy that keeps the order of its strides. Follows autograd as torch's own
+/// operations do.
 [[nodiscard]] Object resize(PyObject* tensor, const std::vector<AxisResize>& axes);
 
-/// A call at another batch size: (args, kwargs), the very objects where nothing changes. `kwargs` may be null.
-[[nodiscard]] std::pair<Object, Object> make_batch(const SampleMetadata& metadata, PyObject* args, PyObject* kwargs,
-                                                   std::int64_t batch_size);
+/// A call at another batch size: (args, kwargs), the very objects where nothing changes. `kwargs`
+/// may be null.
+[[nodiscard]] std::pair<Object, Object> make_batch(const SampleMetadata& metadata, PyObject* args,
+                                                   PyObject* kwargs, std::int64_t batch_size);
 
 /// Adds SampleMetadata.make_batch.
 void bind_batch(nanobind::module_& module);

@@ -1,5 +1,10 @@
 #include "bindings/bundles.h"
 
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -8,11 +13,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
-
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "bindings/call_signature.h"
 #include "bindings/plan_conversion.h"
@@ -36,8 +36,8 @@ struct BundleWriter {
   Bundle bundle;
   std::map<std::string, std::filesystem::path> sources;
 
-  void add_graph(const GraphSpec& spec, const PlanEntries& plan, const std::vector<EngineParts>& engines,
-                 std::vector<std::int32_t> output_alias) {
+  void add_graph(const GraphSpec& spec, const PlanEntries& plan,
+                 const std::vector<EngineParts>& engines, std::vector<std::int32_t> output_alias) {
     StoredGraph graph{spec, make_plan(plan), {}, std::move(output_alias)};
     for (const auto& [name, backend, folder, native_code, info] : engines) {
       StoredEngine engine;
@@ -55,7 +55,8 @@ struct BundleWriter {
 
 nb::object describe_constant(const Constant& constant) {
   if (constant.kind() == Constant::Kind::Other) {
-    return nb::make_tuple("typed", to_python(constant.type_name()), to_python(std::string_view(constant.text())));
+    return nb::make_tuple("typed", to_python(constant.type_name()),
+                          to_python(std::string_view(constant.text())));
   }
   return nb::make_tuple("constant", to_python(constant));
 }
@@ -113,9 +114,12 @@ nb::object describe_node(const CallTree& tree, std::uint32_t index) {
   }
 }
 
-nb::object describe_result(const GraphSpec& spec) { return describe_node(spec.output_spec().tree(), 0); }
+nb::object describe_result(const GraphSpec& spec) {
+  return describe_node(spec.output_spec().tree(), 0);
+}
 
-nb::tuple load_router(const Bundle& bundle, std::optional<bool> allow_native_code, int threads, bool has_model) {
+nb::tuple load_router(const Bundle& bundle, std::optional<bool> allow_native_code, int threads,
+                      bool has_model) {
   LoadOptions options;
   options.has_model = has_model;
   options.allow_native_code = allow_native_code;
@@ -135,8 +139,8 @@ void bind_bundles(nb::module_& module) {
   nb::class_<BundleWriter>(module, "BundleWriter", "Gathers what a bundle holds, and writes it.")
       .def(
           "__init__",
-          [](BundleWriter* self, const std::string& name, bool strict, const CallSignature* signature,
-             std::map<std::string, std::string> versions) {
+          [](BundleWriter* self, const std::string& name, bool strict,
+             const CallSignature* signature, std::map<std::string, std::string> versions) {
             new (self) BundleWriter();
             self->bundle.module_name = name;
             self->bundle.strict = strict;
@@ -148,10 +152,12 @@ void bind_bundles(nb::module_& module) {
       .def("add_graph", &BundleWriter::add_graph, "spec"_a, "plan"_a, "engines"_a, "output_alias"_a,
            "Engines: (name, backend, folder, native_code, info as JSON).")
       .def(
-          "write", [](const BundleWriter& self, const std::filesystem::path& path) {
+          "write",
+          [](const BundleWriter& self, const std::filesystem::path& path) {
             write_bundle(self.bundle, self.sources, path);
           },
-          "path"_a, nb::call_guard<nb::gil_scoped_release>(), "Replaces a bundle that is there. Raises BundleError.");
+          "path"_a, nb::call_guard<nb::gil_scoped_release>(),
+          "Replaces a bundle that is there. Raises BundleError.");
 
   nb::class_<Bundle>(module, "Bundle", "A bundle whose manifest and files were checked")
       .def_ro("module_name", &Bundle::module_name)
@@ -166,7 +172,9 @@ void bind_bundles(nb::module_& module) {
                      }
                      return specs;
                    })
-      .def_prop_ro("signature", [](const Bundle& bundle) { return CallSignature(bundle.signature.parameters()); });
+      .def_prop_ro("signature", [](const Bundle& bundle) {
+        return CallSignature(bundle.signature.parameters());
+      });
   module.def(
       "read_bundle",
       [](const std::filesystem::path& path, bool verify, std::optional<bool> allow_native_code) {
@@ -175,11 +183,15 @@ void bind_bundles(nb::module_& module) {
         options.allow_native_code = allow_native_code;
         return read_bundle(path, options);
       },
-      "path"_a, "verify"_a = true, "allow_native_code"_a = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
+      "path"_a, "verify"_a = true, "allow_native_code"_a = nb::none(),
+      nb::call_guard<nb::gil_scoped_release>(),
       "Reads and checks a manifest and every file that it names. Raises BundleError.");
-  module.def("load_router", &load_router, "bundle"_a, "allow_native_code"_a = nb::none(), "threads"_a = 0,
-             "has_model"_a = false, "(Router, problems): engines that do not fit this machine are problems where another can serve.");
-  module.def("describe_result", &describe_result, "spec"_a, "The structure of a graph's results as nested tuples.");
+  module.def("load_router", &load_router, "bundle"_a, "allow_native_code"_a = nb::none(),
+             "threads"_a = 0, "has_model"_a = false,
+             "(Router, problems): engines that do not fit this machine are problems where another "
+             "can serve.");
+  module.def("describe_result", &describe_result, "spec"_a,
+             "The structure of a graph's results as nested tuples.");
 }
 
 }  // namespace graphtune::python

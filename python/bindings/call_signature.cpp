@@ -4,7 +4,8 @@
 
 namespace graphtune::python {
 
-CallSignature::CallSignature(std::vector<Parameter> parameters) : signature_(std::move(parameters)) {
+CallSignature::CallSignature(std::vector<Parameter> parameters)
+    : signature_(std::move(parameters)) {
   for (const Parameter& parameter : signature_.parameters()) {
     PyObject* text = string_from(parameter.name).release();
     PyUnicode_InternInPlace(&text);

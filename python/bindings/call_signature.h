@@ -8,8 +8,8 @@
 
 namespace graphtune::python {
 
-/// A graphtune::Signature with its parameters' names as Python strings, so that a call is normalised without looking at
-/// the names' letters. Immutable.
+/// A graphtune::Signature with its parameters' names as Python strings, so that a call is
+/// normalised without looking at the names' letters. Immutable.
 class CallSignature {
  public:
   CallSignature() = default;  ///< accepts anything, changes nothing
@@ -22,8 +22,8 @@ class CallSignature {
   [[nodiscard]] const Signature& signature() const noexcept { return signature_; }
   /// The default that an equal keyword argument is dropped for, or null. `name` is a str.
   [[nodiscard]] const Constant* default_of(PyObject* name) const;
-  /// The keyword that positional argument `index` of `count` is in the normal form, or null when it stays positional.
-  /// Throws TypeError for too many arguments.
+  /// The keyword that positional argument `index` of `count` is in the normal form, or null when it
+  /// stays positional. Throws TypeError for too many arguments.
   [[nodiscard]] PyObject* keyword_of(std::size_t index, std::size_t count) const;
 
  private:

@@ -10,8 +10,9 @@ namespace graphtune::python {
 namespace {
 
 [[noreturn]] void throw_bad_step(const TypeInfo& info) {
-  throw TypeError(fmt::format("flattening a {} gave a step that is no (\"index\" | \"key\" | \"attribute\", value)",
-                              *info.name));
+  throw TypeError(fmt::format(
+      "flattening a {} gave a step that is no (\"index\" | \"key\" | \"attribute\", value)",
+      *info.name));
 }
 
 }  // namespace
@@ -27,15 +28,18 @@ bool flatten_object(const TypeInfo& info, PyObject* object, Flattening& parts) {
   if (PyArg_ParseTuple(result.get(), "OOO", &steps, &children, &context) == 0) {
     throw PythonError();
   }
-  parts.children = Object::steal(PySequence_Fast(children, "a flatten function must give a list of children"));
+  parts.children =
+      Object::steal(PySequence_Fast(children, "a flatten function must give a list of children"));
   if (context != Py_None) {
     parts.context = Object::borrow(context);
   }
   if (steps == Py_None) {
     return true;
   }
-  parts.steps = Object::steal(PySequence_Fast(steps, "a flatten function must give a list of steps"));
-  if (PySequence_Fast_GET_SIZE(parts.steps.get()) != PySequence_Fast_GET_SIZE(parts.children.get())) {
+  parts.steps =
+      Object::steal(PySequence_Fast(steps, "a flatten function must give a list of steps"));
+  if (PySequence_Fast_GET_SIZE(parts.steps.get()) !=
+      PySequence_Fast_GET_SIZE(parts.children.get())) {
     throw ValueError(fmt::format("flattening a {} gave {} steps for {} children", *info.name,
                                  PySequence_Fast_GET_SIZE(parts.steps.get()),
                                  PySequence_Fast_GET_SIZE(parts.children.get())));
@@ -73,14 +77,16 @@ Object items_of(PyObject* mapping) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(items.get(), i);
     if (PyTuple_Check(item) == 0 || PyTuple_GET_SIZE(item) != 2) {
-      throw TypeError(fmt::format("items() of a {} gave something else than pairs", Py_TYPE(mapping)->tp_name));
+      throw TypeError(
+          fmt::format("items() of a {} gave something else than pairs", Py_TYPE(mapping)->tp_name));
     }
   }
   return items;
 }
 
 void throw_changed_size(PyObject* container) {
-  throw ValueError(fmt::format("a {} changed its size while it was read", Py_TYPE(container)->tp_name));
+  throw ValueError(
+      fmt::format("a {} changed its size while it was read", Py_TYPE(container)->tp_name));
 }
 
 }  // namespace graphtune::python

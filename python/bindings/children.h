@@ -19,7 +19,8 @@ struct ChildStep {
   const std::string* attribute = nullptr;  ///< Attribute of a dataclass or named tuple: interned
 };
 
-/// What keeps children alive that a container made for us (items(), flatten functions, attributes that are computed).
+/// What keeps children alive that a container made for us (items(), flatten functions, attributes
+/// that are computed).
 using KeepAlive = std::vector<Object>;
 
 /// A Flattened object's parts: [first step or None, children, context or None].
@@ -36,7 +37,8 @@ struct Flattening {
 [[nodiscard]] Object items_of(PyObject* mapping);
 [[noreturn]] void throw_changed_size(PyObject* container);
 
-/// Calls `visit(step, child)` for every child of an exact dict, in its order. `visit` may run Python code.
+/// Calls `visit(step, child)` for every child of an exact dict, in its order. `visit` may run
+/// Python code.
 template <typename Visit>
 void for_each_item(PyObject* dict, Visit&& visit) {
   const Py_ssize_t size = PyDict_GET_SIZE(dict);
@@ -61,12 +63,15 @@ void for_each_element(PyObject* list, Visit&& visit) {
   }
 }
 
-/// The same for containers of any other kind. Children that the container makes anew are kept by `alive`.
+/// The same for containers of any other kind. Children that the container makes anew are kept by
+/// `alive`.
 template <typename Visit>
-void for_each_child(const TypeInfo& info, PyObject* object, const Flattening& parts, KeepAlive& alive, Visit&& visit) {
+void for_each_child(const TypeInfo& info, PyObject* object, const Flattening& parts,
+                    KeepAlive& alive, Visit&& visit) {
   switch (info.kind) {
     case TypeKind::Named:
-      for (std::size_t i = 0; i < info.fields.size() && static_cast<Py_ssize_t>(i) < PyTuple_GET_SIZE(object); ++i) {
+      for (std::size_t i = 0;
+           i < info.fields.size() && static_cast<Py_ssize_t>(i) < PyTuple_GET_SIZE(object); ++i) {
         visit(ChildStep{.kind = ChildStep::Kind::Attribute, .attribute = info.field_names[i]},
               PyTuple_GET_ITEM(object, static_cast<Py_ssize_t>(i)));
       }
@@ -82,7 +87,8 @@ void for_each_child(const TypeInfo& info, PyObject* object, const Flattening& pa
           continue;
         }
         alive.push_back(Object::steal(child));
-        visit(ChildStep{.kind = ChildStep::Kind::Attribute, .attribute = info.field_names[i]}, child);
+        visit(ChildStep{.kind = ChildStep::Kind::Attribute, .attribute = info.field_names[i]},
+              child);
       }
       return;
     case TypeKind::Namespace: {
@@ -99,7 +105,8 @@ void for_each_child(const TypeInfo& info, PyObject* object, const Flattening& pa
       PyObject* items = alive.back().get();
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items); ++i) {
         PyObject* item = PyList_GET_ITEM(items, i);
-        visit(ChildStep{.kind = ChildStep::Kind::Key, .key = PyTuple_GET_ITEM(item, 0)}, PyTuple_GET_ITEM(item, 1));
+        visit(ChildStep{.kind = ChildStep::Kind::Key, .key = PyTuple_GET_ITEM(item, 0)},
+              PyTuple_GET_ITEM(item, 1));
       }
       return;
     }

@@ -1,5 +1,7 @@
 // Engines, comparison of values and tensor files: what the tuner's worker processes use.
 
+#include "bindings/engines.h"
+
 #include <chrono>
 #include <memory>
 #include <string>
@@ -12,7 +14,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "bindings/engines.h"
 #include "bindings/object.h"
 #include "bindings/tensor_access.h"
 #include "graphtune/engines/engine.h"
@@ -131,9 +132,10 @@ void bind_engines(nb::module_& module) {
       });
   module.def("list_backends", &list_backends, "Backends of this installation, each tried.");
 
-  nb::class_<LoadedEngine>(module, "Engine", "A built engine, loaded. Calls may run in several threads at once.")
-      .def(nb::init<const std::string&, const std::filesystem::path&, int>(), "backend"_a, "folder"_a, "threads"_a = 0,
-           "Loads what a build wrote to `folder`. Raises EngineError.")
+  nb::class_<LoadedEngine>(module, "Engine",
+                           "A built engine, loaded. Calls may run in several threads at once.")
+      .def(nb::init<const std::string&, const std::filesystem::path&, int>(), "backend"_a,
+           "folder"_a, "threads"_a = 0, "Loads what a build wrote to `folder`. Raises EngineError.")
       .def_prop_ro("backend", &LoadedEngine::backend)
       .def("run", &LoadedEngine::run, "inputs"_a,
            "Runs flat tensors, in canonical order, without any check of their sizes or values.")
@@ -150,13 +152,17 @@ void bind_engines(nb::module_& module) {
       "compare",
       [](const nb::handle actual, const nb::handle expected, double relative, double absolute,
          const std::string& name) {
-        return compare(core_tensor(actual, "actual"), core_tensor(expected, "expected"), {relative, absolute}, name);
+        return compare(core_tensor(actual, "actual"), core_tensor(expected, "expected"),
+                       {relative, absolute}, name);
       },
       "actual"_a, "expected"_a, "relative"_a, "absolute"_a, "name"_a,
-      "Compares element by element: |actual - expected| <= absolute * scale + relative * |expected|, where scale is the "
+      "Compares element by element: |actual - expected| <= absolute * scale + relative * "
+      "|expected|, where scale is the "
       "largest |expected|, at least 1.");
-  module.def("default_tolerance", &tolerance_of, "dtype"_a, "(relative, absolute) for a torch.dtype.");
-  module.def("read_safetensors", &read_tensors, "path"_a, "Tensors by name. Raises ValueError for a damaged file.");
+  module.def("default_tolerance", &tolerance_of, "dtype"_a,
+             "(relative, absolute) for a torch.dtype.");
+  module.def("read_safetensors", &read_tensors, "path"_a,
+             "Tensors by name. Raises ValueError for a damaged file.");
   module.def("write_safetensors", &write_tensors, "path"_a, "tensors"_a, "Writes tensors by name.");
 }
 

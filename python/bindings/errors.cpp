@@ -34,7 +34,8 @@ PyObject* add_class(nb::module_& module, const char* name, const char* doc, nb::
 
 void set_error(PyObject* type, const char* text) {
   // Messages quote texts of the user, which may be no valid UTF-8.
-  PyObject* message = PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
+  PyObject* message =
+      PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
   if (message != nullptr) {
     PyErr_SetObject(type, message);
     Py_DECREF(message);
@@ -72,17 +73,21 @@ void bind_errors(nb::module_& module) {
   classes.error = add_class(module, "Error", "Base of everything that graphtune raises.",
                             nb::make_tuple(nb::handle(PyExc_Exception)));
   const nb::handle error = classes.error;
-  classes.value_error = add_class(module, "GraphtuneValueError", "An argument has a value that can't be used.",
-                                  nb::make_tuple(error, value_error));
-  classes.type_error = add_class(module, "GraphtuneTypeError", "An argument has a type that can't be used.",
-                                 nb::make_tuple(error, type_error));
+  classes.value_error =
+      add_class(module, "GraphtuneValueError", "An argument has a value that can't be used.",
+                nb::make_tuple(error, value_error));
+  classes.type_error =
+      add_class(module, "GraphtuneTypeError", "An argument has a type that can't be used.",
+                nb::make_tuple(error, type_error));
   classes.miss_error =
       add_class(module, "MissError", "A call that no tuned graph serves.", nb::make_tuple(error));
   classes.bundle_error =
-      add_class(module, "BundleError", "A bundle or file that is damaged, foreign, or not allowed to be loaded.",
+      add_class(module, "BundleError",
+                "A bundle or file that is damaged, foreign, or not allowed to be loaded.",
                 nb::make_tuple(error));
   classes.engine_error =
-      add_class(module, "EngineError", "An engine (or its library) could not be loaded, or failed while it ran.",
+      add_class(module, "EngineError",
+                "An engine (or its library) could not be loaded, or failed while it ran.",
                 nb::make_tuple(error));
   nb::register_exception_translator(translate);
 }

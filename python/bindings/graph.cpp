@@ -12,26 +12,40 @@ using namespace nb::literals;
 namespace graphtune::python {
 
 void bind_graph(nb::module_& module) {
-  nb::class_<GraphSpec>(module, "GraphSpec", "One execution graph: its inputs and outputs as learned over all its samples.")
-      .def(nb::init<std::string, SampleMetadata, SampleMetadata>(), "name"_a, "input_spec"_a, "output_spec"_a)
-      .def_prop_ro("name", [](const GraphSpec& self) { return to_python(std::string_view(self.name())); })
+  nb::class_<GraphSpec>(
+      module, "GraphSpec",
+      "One execution graph: its inputs and outputs as learned over all its samples.")
+      .def(nb::init<std::string, SampleMetadata, SampleMetadata>(), "name"_a, "input_spec"_a,
+           "output_spec"_a)
+      .def_prop_ro("name",
+                   [](const GraphSpec& self) { return to_python(std::string_view(self.name())); })
       .def_prop_ro("input_spec", [](const GraphSpec& self) { return self.input_spec(); })
       .def_prop_ro("output_spec", [](const GraphSpec& self) { return self.output_spec(); })
-      .def_prop_ro("sample_count", &GraphSpec::sample_count, "Calls of this graph that were recorded.")
+      .def_prop_ro("sample_count", &GraphSpec::sample_count,
+                   "Calls of this graph that were recorded.")
       .def_prop_ro("min_batch_size", &GraphSpec::min_batch_size)
       .def_prop_ro("max_batch_size", &GraphSpec::max_batch_size)
-      .def_prop_ro("eager_reason", [](const GraphSpec& self) { return to_python(std::string_view(self.eager_reason())); },
-                   "Why calls of this graph run eagerly; empty when it can be tuned.")
+      .def_prop_ro(
+          "eager_reason",
+          [](const GraphSpec& self) { return to_python(std::string_view(self.eager_reason())); },
+          "Why calls of this graph run eagerly; empty when it can be tuned.")
       .def("set_eager_reason", &GraphSpec::set_eager_reason, "reason"_a)
       .def("update", &GraphSpec::update, "input"_a, "output"_a,
-           "Learns from another sample of this graph. Raises GraphtuneValueError naming the difference for one of another.")
-      .def("describe",
-           [](const GraphSpec& self, InfoLevel level) { return to_python(std::string_view(self.describe(level))); },
-           "level"_a = InfoLevel::Full)
+           "Learns from another sample of this graph. Raises GraphtuneValueError naming the "
+           "difference for one of another.")
+      .def(
+          "describe",
+          [](const GraphSpec& self, InfoLevel level) {
+            return to_python(std::string_view(self.describe(level)));
+          },
+          "level"_a = InfoLevel::Full)
       .def("__repr__",
-           [](const GraphSpec& self) { return to_python(std::string_view(self.describe(InfoLevel::Full))); })
+           [](const GraphSpec& self) {
+             return to_python(std::string_view(self.describe(InfoLevel::Full)));
+           })
       .def("__copy__", [](const GraphSpec& self) { return self; })
-      .def("__deepcopy__", [](const GraphSpec& self, nb::handle) { return self; }, "memo"_a);
+      .def(
+          "__deepcopy__", [](const GraphSpec& self, nb::handle) { return self; }, "memo"_a);
 }
 
 }  // namespace graphtune::python

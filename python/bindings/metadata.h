@@ -1,8 +1,8 @@
 #pragma once
 
-#include <nanobind/nanobind.h>
-
 #include <optional>
+
+#include <nanobind/nanobind.h>
 
 #include "bindings/walk.h"
 #include "graphtune/sample_metadata.h"

@@ -31,5 +31,6 @@ NB_MODULE(_core, module) {
   python::bind_routing(module);
   python::bind_bundles(module);
   module.attr("__version__") = GRAPHTUNE_VERSION;
-  module.def("forget_types", &python::forget_types, "Types are classified anew: after one was registered.");
+  module.def("forget_types", &python::forget_types,
+             "Types are classified anew: after one was registered.");
 }

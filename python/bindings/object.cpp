@@ -15,7 +15,8 @@ std::string_view text_of(PyObject* string, Object& memory) {
 }
 
 Object string_from(std::string_view text) {
-  return Object::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogatepass"));
+  return Object::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogatepass"));
 }
 
 std::string type_name_of(PyTypeObject* type) {

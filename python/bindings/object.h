@@ -1,10 +1,10 @@
 #pragma once
 
-#include <Python.h>
-
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <Python.h>
 
 namespace graphtune::python {
 
@@ -23,7 +23,8 @@ class Object {
     return *this;
   }
 
-  /// Takes over a new reference; throws PythonError for null, which is how the C API reports an error.
+  /// Takes over a new reference; throws PythonError for null, which is how the C API reports an
+  /// error.
   static Object steal(PyObject* pointer) {
     if (pointer == nullptr) {
       throw PythonError();
@@ -46,7 +47,8 @@ class Object {
   PyObject* pointer_ = nullptr;
 };
 
-/// UTF-8 of a str. Lone surrogates, which UTF-8 can't hold, come as the three bytes that WTF-8 gives them, kept in `memory`.
+/// UTF-8 of a str. Lone surrogates, which UTF-8 can't hold, come as the three bytes that WTF-8
+/// gives them, kept in `memory`.
 [[nodiscard]] std::string_view text_of(PyObject* string, Object& memory);
 /// A new str: the inverse of text_of.
 [[nodiscard]] Object string_from(std::string_view text);

@@ -11,7 +11,8 @@
 namespace graphtune::python {
 
 using Limits = std::map<std::string, std::pair<std::int64_t, std::int64_t>>;
-/// A plan as Python gives it: engines with the ranges of symbols (by name) that limit their regions.
+/// A plan as Python gives it: engines with the ranges of symbols (by name) that limit their
+/// regions.
 using PlanEntries = std::vector<std::pair<std::string, Limits>>;
 
 /// Throws ValueError for a name that is no symbol.

@@ -1,8 +1,7 @@
 #include "bindings/python_values.h"
 
-#include <nanobind/stl/optional.h>
-
 #include <fmt/format.h>
+#include <nanobind/stl/optional.h>
 
 #include "bindings/object.h"
 #include "graphtune/error.h"
@@ -18,13 +17,15 @@ PyObject* batch_size_variable = nullptr;  // a contextvars.ContextVar, as long a
 std::int64_t integer_from(nb::handle given, const char* argument) {
   // bool is an int in Python, and numpy's integers are none.
   if (PyBool_Check(given.ptr()) || PyIndex_Check(given.ptr()) == 0) {
-    throw TypeError(fmt::format("{} must be an int, not {}", argument, Py_TYPE(given.ptr())->tp_name));
+    throw TypeError(
+        fmt::format("{} must be an int, not {}", argument, Py_TYPE(given.ptr())->tp_name));
   }
   const Object integer = Object::steal(PyNumber_Index(given.ptr()));
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(integer.get(), &overflow);
   if (overflow != 0 || value < 1) {
-    const std::string shown = overflow != 0 ? "an integer of more than 64 bits" : std::to_string(value);
+    const std::string shown =
+        overflow != 0 ? "an integer of more than 64 bits" : std::to_string(value);
     throw ValueError(fmt::format("{} must be at least 1, not {}", argument, shown));
   }
   return value;
@@ -69,7 +70,8 @@ nb::object to_python(const Constant& constant) {
     case Constant::Kind::Int:
       return nb::int_(constant.as_int());
     case Constant::Kind::BigInt:
-      return nb::steal(Object::steal(PyLong_FromString(constant.text().c_str(), nullptr, 0)).release());
+      return nb::steal(
+          Object::steal(PyLong_FromString(constant.text().c_str(), nullptr, 0)).release());
     case Constant::Kind::Float:
       return nb::float_(constant.as_double());
     case Constant::Kind::String:
@@ -110,16 +112,20 @@ std::optional<std::int64_t> batch_size_from(nb::handle given, const char* argume
   return given.is_none() ? context_batch_size() : std::optional(integer_from(given, argument));
 }
 
-std::int64_t required_batch_size(nb::handle given, const char* argument) { return integer_from(given, argument); }
+std::int64_t required_batch_size(nb::handle given, const char* argument) {
+  return integer_from(given, argument);
+}
 
 void bind_batch_size(nb::module_& module) {
   batch_size_variable = Object::steal(PyContextVar_New("graphtune.batch_size", nullptr)).release();
   module.attr("batch_size_variable") = nb::borrow(batch_size_variable);
   module.def(
-      "check_batch_size", [](nb::object given, const char* argument) { return required_batch_size(given, argument); },
+      "check_batch_size",
+      [](nb::object given, const char* argument) { return required_batch_size(given, argument); },
       nb::arg("given").none(), nb::arg("argument") = "batch_size",
       "The int; raises GraphtuneTypeError or GraphtuneValueError naming the argument.");
-  module.def("current_batch_size", &context_batch_size, "The batch size of this context, if one is set.");
+  module.def("current_batch_size", &context_batch_size,
+             "The batch size of this context, if one is set.");
 }
 
 }  // namespace graphtune::python

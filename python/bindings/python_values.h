@@ -1,12 +1,12 @@
 #pragma once
 
-#include <nanobind/nanobind.h>
-
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include <nanobind/nanobind.h>
 
 #include "graphtune/constant.h"
 #include "graphtune/locator.h"
@@ -24,12 +24,13 @@ namespace graphtune::python {
 [[nodiscard]] nanobind::tuple to_python(const Step& step);
 [[nodiscard]] nanobind::str to_python(std::string_view text);
 
-/// A batch size as a user gives it. None: that of the context, if one is set. Throws TypeError and ValueError that name
-/// the argument.
+/// A batch size as a user gives it. None: that of the context, if one is set. Throws TypeError and
+/// ValueError that name the argument.
 [[nodiscard]] std::optional<std::int64_t> batch_size_from(nanobind::handle given,
                                                           const char* argument = "batch_size");
 /// The same for an argument that has to be given.
-[[nodiscard]] std::int64_t required_batch_size(nanobind::handle given, const char* argument = "batch_size");
+[[nodiscard]] std::int64_t required_batch_size(nanobind::handle given,
+                                               const char* argument = "batch_size");
 /// The batch size that `graphtune.batch_size` set in this context.
 [[nodiscard]] std::optional<std::int64_t> context_batch_size();
 

@@ -9,8 +9,10 @@ namespace graphtune::python {
 namespace {
 
 [[noreturn]] void throw_changed() {
-  throw ValueError("the objects hold other tensors than when they were read: they were changed meanwhile, or a flatten "
-                   "function gives other children each time");
+  throw ValueError(
+      "the objects hold other tensors than when they were read: they were changed meanwhile, or a "
+      "flatten "
+      "function gives other children each time");
 }
 
 bool holds_only_comparable_keys(PyObject* dict) {
@@ -25,16 +27,6 @@ bool holds_only_comparable_keys(PyObject* dict) {
 }  // namespace
 
 Object Rebuilder::rebuild(PyObject* object) {
-  if (is_tensor(object)) {
-    TensorView view;
-    if (view_of(object, view) == TensorState::Foreign) {
-      return Object::borrow(object);
-    }
-    if (next_ == tensors_.size()) {
-      throw_changed();
-    }
-    return tensors_[next_++];
-  }
   switch (builtin_kind(Py_TYPE(object))) {
     case TypeKind::List:
       return rebuild_list(object);
@@ -43,10 +35,21 @@ Object Rebuilder::rebuild(PyObject* object) {
     case TypeKind::Dict:
       return rebuild_dict(object);
     case TypeKind::Opaque:
-      return rebuild_typed(object);
+      return is_tensor(object) ? next_tensor(object) : rebuild_typed(object);
     default:
       return Object::borrow(object);
   }
+}
+
+Object Rebuilder::next_tensor(PyObject* tensor) {
+  TensorView view;
+  if (view_of(tensor, view) == TensorState::Foreign) {
+    return Object::borrow(tensor);
+  }
+  if (next_ == tensors_.size()) {
+    throw_changed();
+  }
+  return tensors_[next_++];
 }
 
 void Rebuilder::finish() const {

@@ -7,10 +7,11 @@
 
 namespace graphtune::python {
 
-/// Builds arguments or results anew with other tensors, each container keeping its very type (graphtune.types says how).
+/// Builds arguments or results anew with other tensors, each container keeping its very type
+/// (graphtune.types says how).
 ///
-/// What holds no changed tensor comes back as the object that it was; with `copy_containers`, every container that can
-/// change is copied as well. Opaque objects and constants are shared.
+/// What holds no changed tensor comes back as the object that it was; with `copy_containers`, every
+/// container that can change is copied as well. Opaque objects and constants are shared.
 class Rebuilder {
  public:
   /// `tensors` stand in the caller's order, as Walker::tensors() of a walk of the same objects.
@@ -19,10 +20,12 @@ class Rebuilder {
 
   /// The next object: first all positional arguments, then the keyword arguments; or the result.
   [[nodiscard]] Object rebuild(PyObject* object);
-  /// Throws ValueError when the objects held more or fewer tensors than given (they changed since they were walked).
+  /// Throws ValueError when the objects held more or fewer tensors than given (they changed since
+  /// they were walked).
   void finish() const;
 
  private:
+  [[nodiscard]] Object next_tensor(PyObject* tensor);
   [[nodiscard]] Object rebuild_list(PyObject* list);
   [[nodiscard]] Object rebuild_tuple(PyObject* tuple);
   [[nodiscard]] Object rebuild_dict(PyObject* dict);

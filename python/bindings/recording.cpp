@@ -1,18 +1,16 @@
 #include "bindings/recording.h"
 
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings/python_values.h"
 #include "bindings/rebuild.h"
@@ -26,16 +24,19 @@ using namespace nb::literals;
 namespace graphtune::python {
 namespace {
 
-// More shapes than this are not remembered: later calls of new shapes are still learned from, but no sample is copied.
+// More shapes than this are not remembered: later calls of new shapes are still learned from, but
+// no sample is copied.
 constexpr std::size_t kMaxSeen = 1 << 16;
 
-std::uint64_t fingerprint_of(const CallKey& key, const CallTree& tree, std::optional<std::int64_t> batch_size) {
+std::uint64_t fingerprint_of(const CallKey& key, const CallTree& tree,
+                             std::optional<std::int64_t> batch_size) {
   thread_local std::vector<std::int64_t> sizes;  // keeps its memory
   sizes.clear();
   collect_sizes(tree, sizes);
   sizes.push_back(batch_size.value_or(0));
   sizes.push_back(static_cast<std::int64_t>(key.hash()));
-  return hash_bytes({reinterpret_cast<const char*>(sizes.data()), sizes.size() * sizeof(std::int64_t)});
+  return hash_bytes(
+      {reinterpret_cast<const char*>(sizes.data()), sizes.size() * sizeof(std::int64_t)});
 }
 
 /// Copies of tensors; a tensor that comes twice is copied once.
@@ -88,7 +89,8 @@ bool CallRecorder::begin(PyObject* args, PyObject* kwargs, PendingCall& call) {
   try {
     walker.walk_inputs(args, kwargs, &signature_, Walker::Hold::Copy);
   } catch (const TypeError&) {
-    // Arguments that do not fit the signature: the model will say so in its own words, unless it takes them after all.
+    // Arguments that do not fit the signature: the model will say so in its own words, unless it
+    // takes them after all.
     walker.walk_inputs(args, kwargs, nullptr, Walker::Hold::Copy);
   }
   if (walker.has_virtual_tensors()) {
@@ -103,7 +105,8 @@ bool CallRecorder::begin(PyObject* args, PyObject* kwargs, PendingCall& call) {
     call.versions.push_back(version_of(tensor.get()));
   }
   const auto stored = stored_.find(call.key_hash);
-  const bool room = (stored == stored_.end() ? 0 : stored->second) < recorder_.options().max_samples_stored;
+  const bool room =
+      (stored == stored_.end() ? 0 : stored->second) < recorder_.options().max_samples_stored;
   if (room && seen_.size() < kMaxSeen && seen_.count(call.fingerprint) == 0) {
     copy_arguments(args, kwargs, call);
   }
@@ -117,27 +120,31 @@ nb::object CallRecorder::finish(PendingCall& call, PyObject* outputs) {
     return nb::none();
   }
   const std::string written = find_written_input(call);
-  const Recorder::Recorded recorded = recorder_.record(call.walker->tree(), result->tree(), call.batch_size);
+  const Recorder::Recorded recorded =
+      recorder_.record(call.walker->tree(), result->tree(), call.batch_size);
   if (seen_.size() < kMaxSeen) {
     seen_.insert(call.fingerprint);
   }
   if (!written.empty() && written_.insert(recorded.graph).second) {
-    recorder_.set_eager_reason(recorded.graph,
-                               fmt::format("forward writes to its input {} in place, which no engine does", written));
+    recorder_.set_eager_reason(
+        recorded.graph,
+        fmt::format("forward writes to its input {} in place, which no engine does", written));
   }
   if (!recorded.store) {
     return nb::none();
   }
   if (!call.args) {
-    return nb::none();  // only the result's sizes are new: what the arguments were is not known any more
+    return nb::none();  // only the result's sizes are new: what the arguments were is not known any
+                        // more
   }
   ++stored_[call.key_hash];
   const std::vector<Object> clones = clone_all(result->tensors());
   Rebuilder rebuilder(clones, true);
   Object copy = rebuilder.rebuild(outputs);
   rebuilder.finish();
-  return nb::make_tuple(recorded.graph, nb::steal(call.args.release()), nb::steal(call.kwargs.release()),
-                        nb::steal(copy.release()), call.batch_size);
+  return nb::make_tuple(recorded.graph, nb::steal(call.args.release()),
+                        nb::steal(call.kwargs.release()), nb::steal(copy.release()),
+                        call.batch_size);
 }
 
 /// Locator of an input that the model wrote to; empty if there is none.
@@ -145,7 +152,8 @@ std::string CallRecorder::find_written_input(const PendingCall& call) const {
   const std::span<const Object> tensors = call.walker->tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     PyObject* tensor = tensors[i].get();
-    const bool written = call.versions[i] ? version_of(tensor) != call.versions[i]
+    const bool written =
+        call.versions[i] ? version_of(tensor) != call.versions[i]
                          // Inference tensors count no writes; where there is a copy, values tell.
                          : !call.clones.empty() && !same_values(tensor, call.clones[i].get());
     if (written) {
@@ -163,19 +171,26 @@ void CallRecorder::clear() {
 }
 
 void bind_recording(nb::module_& module) {
-  nb::class_<CallSignature>(module, "Signature", "Parameters of a callable, by which calls are normalised.")
+  nb::class_<CallSignature>(module, "Signature",
+                            "Parameters of a callable, by which calls are normalised.")
       .def(
           "__init__",
-          [](CallSignature* self, nb::handle parameters) { new (self) CallSignature(parameters_from(parameters)); },
-          "parameters"_a, nb::sig("def __init__(self, parameters: Iterable[tuple[str, int, tuple[object, ...]]]) -> None"),
-           "(name, inspect's kind, (default,) or ()) for each parameter.");
+          [](CallSignature* self, nb::handle parameters) {
+            new (self) CallSignature(parameters_from(parameters));
+          },
+          "parameters"_a,
+          nb::sig("def __init__(self, parameters: Iterable[tuple[str, int, tuple[object, ...]]]) "
+                  "-> None"),
+          "(name, inspect's kind, (default,) or ()) for each parameter.");
   nb::class_<PendingCall>(module, "PendingCall", "A call that has begun.");
   nb::class_<CallRecorder>(module, "CallRecorder", "Records the calls of one module.")
       .def(
           "__init__",
-          [](CallRecorder* self, const CallSignature& signature, bool strict, std::uint32_t max_samples_stored,
-             std::uint32_t max_graphs) {
-            new (self) CallRecorder({.strict = strict, .max_samples_stored = max_samples_stored, .max_graphs = max_graphs},
+          [](CallRecorder* self, const CallSignature& signature, bool strict,
+             std::uint32_t max_samples_stored, std::uint32_t max_graphs) {
+            new (self) CallRecorder({.strict = strict,
+                                     .max_samples_stored = max_samples_stored,
+                                     .max_graphs = max_graphs},
                                     signature);
           },
           "signature"_a, "strict"_a, "max_samples_stored"_a, "max_graphs"_a)
@@ -185,27 +200,33 @@ void bind_recording(nb::module_& module) {
             auto call = std::make_unique<PendingCall>();
             return self.begin(args.ptr(), kwargs.ptr(), *call) ? std::move(call) : nullptr;
           },
-          "args"_a, "kwargs"_a, nb::sig("def begin(self, args: tuple, kwargs: dict) -> PendingCall | None"),
+          "args"_a, "kwargs"_a,
+          nb::sig("def begin(self, args: tuple, kwargs: dict) -> PendingCall | None"),
           "Before the model runs. None while the call is being traced or transformed.")
       .def(
-          "finish", [](CallRecorder& self, PendingCall& call, nb::handle outputs) { return self.finish(call, outputs.ptr()); },
+          "finish",
+          [](CallRecorder& self, PendingCall& call, nb::handle outputs) {
+            return self.finish(call, outputs.ptr());
+          },
           "call"_a, "outputs"_a.none(),
           nb::sig("def finish(self, call: PendingCall, outputs: object) -> "
                   "tuple[int, tuple, dict[str, object], object, int | None] | None"),
           "After it ran: the sample to keep, or None.")
       .def("graphs", [](CallRecorder& self) { return self.recorder().graphs(); })
-      .def("find",
-           [](CallRecorder& self, nb::tuple args, nb::dict kwargs) {
-             const WalkerLease walker;
-             walker->walk_inputs(args.ptr(), kwargs.ptr(), &self.signature());
-             return self.recorder().find(CallKey(walker->tree(), self.recorder().options().strict));
-           },
-           "args"_a, "kwargs"_a, "Index of the graph that such a call has, if it is recorded.")
-      .def("set_eager_reason",
-           [](CallRecorder& self, std::uint32_t graph, std::string reason) {
-             self.recorder().set_eager_reason(graph, std::move(reason));
-           },
-           "graph"_a, "reason"_a)
+      .def(
+          "find",
+          [](CallRecorder& self, nb::tuple args, nb::dict kwargs) {
+            const WalkerLease walker;
+            walker->walk_inputs(args.ptr(), kwargs.ptr(), &self.signature());
+            return self.recorder().find(CallKey(walker->tree(), self.recorder().options().strict));
+          },
+          "args"_a, "kwargs"_a, "Index of the graph that such a call has, if it is recorded.")
+      .def(
+          "set_eager_reason",
+          [](CallRecorder& self, std::uint32_t graph, std::string reason) {
+            self.recorder().set_eager_reason(graph, std::move(reason));
+          },
+          "graph"_a, "reason"_a)
       .def_prop_ro("strict", [](CallRecorder& self) { return self.recorder().options().strict; })
       .def("clear", &CallRecorder::clear);
 }

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <nanobind/nanobind.h>
-
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
+
+#include <nanobind/nanobind.h>
 
 #include "bindings/call_signature.h"
 #include "bindings/walk.h"
@@ -27,8 +27,9 @@ struct PendingCall {
   Object kwargs;
 };
 
-/// Records the calls of one module: graphs and shapes through graphtune::Recorder, and what only Python can see: writes to
-/// inputs, and copies of the samples that are kept. Used with the GIL held.
+/// Records the calls of one module: graphs and shapes through graphtune::Recorder, and what only
+/// Python can see: writes to inputs, and copies of the samples that are kept. Used with the GIL
+/// held.
 class CallRecorder {
  public:
   CallRecorder(Recorder::Options options, CallSignature signature)
@@ -37,10 +38,11 @@ class CallRecorder {
   [[nodiscard]] Recorder& recorder() noexcept { return recorder_; }
   [[nodiscard]] const CallSignature& signature() const noexcept { return signature_; }
 
-  /// Before the model runs. False when the call is being traced or transformed: nothing is to be recorded.
+  /// Before the model runs. False when the call is being traced or transformed: nothing is to be
+  /// recorded.
   [[nodiscard]] bool begin(PyObject* args, PyObject* kwargs, PendingCall& call);
-  /// After it ran. Gives the sample to keep, (graph, args, kwargs, outputs, batch_size), or None. Throws ValueError above
-  /// max_graphs.
+  /// After it ran. Gives the sample to keep, (graph, args, kwargs, outputs, batch_size), or None.
+  /// Throws ValueError above max_graphs.
   [[nodiscard]] nanobind::object finish(PendingCall& call, PyObject* outputs);
   void clear();
 
@@ -51,7 +53,7 @@ class CallRecorder {
   CallSignature signature_;
   std::unordered_set<std::uint64_t> seen_;                   // fingerprints
   std::unordered_map<std::uint64_t, std::uint32_t> stored_;  // key hash -> samples kept
-  std::unordered_set<std::uint32_t> written_;                // graphs whose inputs were seen to be written
+  std::unordered_set<std::uint32_t> written_;  // graphs whose inputs were seen to be written
 };
 
 /// Signature and CallRecorder.

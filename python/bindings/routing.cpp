@@ -1,5 +1,10 @@
 #include "bindings/routing.h"
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -9,11 +14,6 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
-
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "bindings/plan_conversion.h"
 #include "bindings/rebuild.h"
@@ -66,8 +66,8 @@ nb::list call_tensors(const nb::tuple& args, const nb::dict& kwargs, Signature s
   return in_canonical_order(*walker);
 }
 
-nb::tuple call_with_tensors(const nb::tuple& args, const nb::dict& kwargs, const nb::sequence& tensors,
-                            Signature signature) {
+nb::tuple call_with_tensors(const nb::tuple& args, const nb::dict& kwargs,
+                            const nb::sequence& tensors, Signature signature) {
   const WalkerLease walker;
   walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
   const std::vector<Object> ordered = in_callers_order(*walker, tensors);
@@ -94,13 +94,15 @@ nb::object result_with_tensors(const nb::handle result, const nb::sequence& tens
   return rebuilt;
 }
 
-// --- routing --------------------------------------------------------------------------------------
+// --- routing
+// --------------------------------------------------------------------------------------
 
 // (name, backend, folder)
 using EngineFolder = std::tuple<std::string, std::string, std::filesystem::path>;
 
 RoutedGraph make_graph(const GraphSpec& spec, const PlanEntries& plan,
-                       const std::vector<EngineFolder>& engines, std::vector<std::int32_t> output_alias, int threads) {
+                       const std::vector<EngineFolder>& engines,
+                       std::vector<std::int32_t> output_alias, int threads) {
   RoutedGraph graph;
   graph.name = spec.name();
   graph.key = spec.input_spec().key();
@@ -112,14 +114,16 @@ RoutedGraph make_graph(const GraphSpec& spec, const PlanEntries& plan,
     graph.contract = spec.contract();
     graph.plan = make_plan(plan);
     for (const auto& [name, backend, folder] : engines) {
-      graph.engines.push_back({name, find_backend(backend).load(folder, EngineOptions{.threads = threads})});
+      graph.engines.push_back(
+          {name, find_backend(backend).load(folder, EngineOptions{.threads = threads})});
     }
   }
   return graph;
 }
 
-Contract make_contract(const std::vector<std::vector<std::variant<std::int64_t, std::string>>>& sizes,
-                       const Limits& symbols, const Limits& indices) {
+Contract make_contract(
+    const std::vector<std::vector<std::variant<std::int64_t, std::string>>>& sizes,
+    const Limits& symbols, const Limits& indices) {
   std::vector<std::vector<SizeExpr>> expressions;
   std::uint32_t symbol_count = 1;
   for (const auto& [name, range] : symbols) {
@@ -128,8 +132,9 @@ Contract make_contract(const std::vector<std::vector<std::variant<std::int64_t, 
   for (const auto& tensor : sizes) {
     std::vector<SizeExpr>& row = expressions.emplace_back();
     for (const auto& size : tensor) {
-      row.push_back(std::holds_alternative<std::int64_t>(size) ? SizeExpr::constant(std::get<std::int64_t>(size))
-                                                               : SizeExpr::parse(std::get<std::string>(size)));
+      row.push_back(std::holds_alternative<std::int64_t>(size)
+                        ? SizeExpr::constant(std::get<std::int64_t>(size))
+                        : SizeExpr::parse(std::get<std::string>(size)));
     }
   }
   std::vector<SymbolRange> ranges(symbol_count);
@@ -138,13 +143,15 @@ Contract make_contract(const std::vector<std::vector<std::variant<std::int64_t, 
   }
   std::vector<IndexRange> index_ranges;
   for (const auto& [tensor, range] : indices) {
-    index_ranges.push_back({static_cast<std::uint32_t>(std::stoul(tensor)), range.first, range.second});
+    index_ranges.push_back(
+        {static_cast<std::uint32_t>(std::stoul(tensor)), range.first, range.second});
   }
   return {std::move(expressions), std::move(ranges), std::move(index_ranges)};
 }
 
 nb::object size_to_python(const SizeExpr& size) {
-  return size.is_constant() ? nb::object(nb::int_(size.offset)) : nb::object(nb::str(size.to_string().c_str()));
+  return size.is_constant() ? nb::object(nb::int_(size.offset))
+                            : nb::object(nb::str(size.to_string().c_str()));
 }
 
 // (sizes per tensor in canonical order, symbol -> range, canonical index -> allowed values)
@@ -170,7 +177,8 @@ nb::tuple contract_parts(const GraphSpec& spec) {
   return nb::make_tuple(sizes, symbols, indices);
 }
 
-nb::object symbols_of_call(const GraphSpec& spec, const nb::tuple& args, const nb::dict& kwargs, Signature signature) {
+nb::object symbols_of_call(const GraphSpec& spec, const nb::tuple& args, const nb::dict& kwargs,
+                           Signature signature) {
   const Contract contract = spec.contract();
   const WalkerLease walker;
   walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
@@ -215,7 +223,8 @@ nb::dict stats_of(const Router& router) {
 }
 
 std::shared_ptr<TunedRouter> make_tuned_router(std::shared_ptr<Router> router, Signature signature,
-                                               const nb::sequence& templates, const nb::sequence& weights) {
+                                               const nb::sequence& templates,
+                                               const nb::sequence& weights) {
   std::vector<Object> forms;
   for (const nb::handle form : templates) {
     forms.push_back(Object::borrow(form.ptr()));
@@ -227,8 +236,9 @@ std::shared_ptr<TunedRouter> make_tuned_router(std::shared_ptr<Router> router, S
     }
     watched.push_back(weight.ptr());
   }
-  return std::make_shared<TunedRouter>(std::move(router), signature == nullptr ? CallSignature() : *signature, std::move(forms),
-                                       std::make_unique<WeightGuard>(watched));
+  return std::make_shared<TunedRouter>(std::move(router),
+                                       signature == nullptr ? CallSignature() : *signature,
+                                       std::move(forms), std::make_unique<WeightGuard>(watched));
 }
 
 }  // namespace
@@ -236,33 +246,45 @@ std::shared_ptr<TunedRouter> make_tuned_router(std::shared_ptr<Router> router, S
 void bind_routing(nb::module_& module) {
   module.def("call_tensors", &call_tensors, "args"_a, "kwargs"_a, "signature"_a = nb::none(),
              "The tensors of a call in canonical order: what an engine takes.");
-  module.def("call_with_tensors", &call_with_tensors, "args"_a, "kwargs"_a, "tensors"_a, "signature"_a = nb::none(),
+  module.def("call_with_tensors", &call_with_tensors, "args"_a, "kwargs"_a, "tensors"_a,
+             "signature"_a = nb::none(),
              "The call with other tensors, given in canonical order; containers keep their types.");
-  module.def("result_tensors", &result_tensors, "result"_a, "The tensors of a result in canonical order.");
+  module.def("result_tensors", &result_tensors, "result"_a,
+             "The tensors of a result in canonical order.");
   module.def("result_with_tensors", &result_with_tensors, "result"_a, "tensors"_a,
              "The result with other tensors, given in canonical order.");
-  nb::class_<Contract>(module, "Contract", "Sizes, ranges and index values that a graph's engines were validated for");
-  module.def("contract_parts", &contract_parts, "spec"_a,
-             "Sizes per tensor in canonical order, ranges by symbol, allowed values by canonical index.");
-  module.def("symbols_of_call", &symbols_of_call, "spec"_a, "args"_a, "kwargs"_a, "signature"_a = nb::none(),
-             "The symbols' values in a call of this graph; None when it is outside of the contract.");
+  nb::class_<Contract>(module, "Contract",
+                       "Sizes, ranges and index values that a graph's engines were validated for");
   module.def(
-      "input_names", [](const GraphSpec& spec) { return names_in_canonical_order(spec.input_spec().tree()); }, "spec"_a,
-      "Names of a graph's input tensors in canonical order.");
+      "contract_parts", &contract_parts, "spec"_a,
+      "Sizes per tensor in canonical order, ranges by symbol, allowed values by canonical index.");
   module.def(
-      "output_names", [](const GraphSpec& spec) { return names_in_canonical_order(spec.output_spec().tree()); },
+      "symbols_of_call", &symbols_of_call, "spec"_a, "args"_a, "kwargs"_a,
+      "signature"_a = nb::none(),
+      "The symbols' values in a call of this graph; None when it is outside of the contract.");
+  module.def(
+      "input_names",
+      [](const GraphSpec& spec) { return names_in_canonical_order(spec.input_spec().tree()); },
+      "spec"_a, "Names of a graph's input tensors in canonical order.");
+  module.def(
+      "output_names",
+      [](const GraphSpec& spec) { return names_in_canonical_order(spec.output_spec().tree()); },
       "spec"_a, "Names of a graph's result tensors in canonical order.");
-  module.def("with_contract", &with_contract, "spec"_a, "contract"_a, "A copy with another contract.");
+  module.def("with_contract", &with_contract, "spec"_a, "contract"_a,
+             "A copy with another contract.");
   module.def("make_contract", &make_contract, "sizes"_a, "symbols"_a, "index_ranges"_a,
-             "A Contract from sizes (numbers or expressions) per tensor in canonical order, the symbols' ranges, and "
+             "A Contract from sizes (numbers or expressions) per tensor in canonical order, the "
+             "symbols' ranges, and "
              "allowed values of index tensors by canonical index (as text).");
 
   // What a call returns that is to be run eagerly, by plan or because it is being traced.
-  const nb::object run_eagerly = nb::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+  const nb::object run_eagerly =
+      nb::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
   module.attr("RUN_EAGERLY") = run_eagerly;
 
   nb::class_<CallMiss>(module, "Miss", "A call that no engine served")
-      .def_prop_ro("reason", [](const CallMiss& miss) { return std::string(to_string(miss.reason)); })
+      .def_prop_ro("reason",
+                   [](const CallMiss& miss) { return std::string(to_string(miss.reason)); })
       .def_ro("message", &CallMiss::message)
       .def_ro("first", &CallMiss::first, "The first of this reason for this graph")
       .def("__repr__", [](const CallMiss& miss) {
@@ -272,30 +294,36 @@ void bind_routing(nb::module_& module) {
   nb::class_<RoutedGraph>(module, "RoutedGraph", "A graph with its engines and plan")
       .def_ro("name", &RoutedGraph::name)
       .def_ro("eager_reason", &RoutedGraph::eager_reason);
-  module.def("make_graph", &make_graph, "spec"_a, "plan"_a, "engines"_a, "output_alias"_a, "threads"_a = 0,
-             nb::call_guard<nb::gil_scoped_release>(), "Loads engines (name, backend, folder). Raises EngineError.");
+  module.def("make_graph", &make_graph, "spec"_a, "plan"_a, "engines"_a, "output_alias"_a,
+             "threads"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
+             "Loads engines (name, backend, folder). Raises EngineError.");
 
   nb::class_<Router>(module, "Router", "Sends calls to the engines of their graphs")
       .def("stats", &stats_of);
   module.def(
       "make_router",
-      [](std::vector<RoutedGraph> graphs, bool strict) { return std::make_shared<Router>(std::move(graphs), strict); },
+      [](std::vector<RoutedGraph> graphs, bool strict) {
+        return std::make_shared<Router>(std::move(graphs), strict);
+      },
       "graphs"_a, "strict"_a);
 
-  nb::class_<TunedRouter>(module, "TunedRouter", "A Router for Python calls. Immutable but for its counters.")
+  nb::class_<TunedRouter>(module, "TunedRouter",
+                          "A Router for Python calls. Immutable but for its counters.")
       .def(
           "call",
-          [run_eagerly](const TunedRouter& router, const nb::tuple& args, const nb::dict& kwargs, bool training,
-                        bool grad_enabled) -> nb::object {
+          [run_eagerly](const TunedRouter& router, const nb::tuple& args, const nb::dict& kwargs,
+                        bool training, bool grad_enabled) -> nb::object {
             Outcome outcome = router.call(args.ptr(), kwargs.ptr(), training, grad_enabled);
             if (outcome.miss) {
               return nb::cast(std::move(*outcome.miss));
             }
             return outcome.result ? nb::steal(outcome.result.release()) : run_eagerly;
           },
-          "args"_a, "kwargs"_a, "training"_a, "grad_enabled"_a, "The result, a Miss, or RUN_EAGERLY.")
+          "args"_a, "kwargs"_a, "training"_a, "grad_enabled"_a,
+          "The result, a Miss, or RUN_EAGERLY.")
       .def("stats", [](const TunedRouter& router) { return stats_of(router.router()); });
-  module.def("make_tuned_router", &make_tuned_router, "router"_a, "signature"_a.none(), "templates"_a, "weights"_a);
+  module.def("make_tuned_router", &make_tuned_router, "router"_a, "signature"_a.none(),
+             "templates"_a, "weights"_a);
 }
 
 }  // namespace graphtune::python

@@ -1,13 +1,13 @@
 #include "bindings/tensor_access.h"
 
+#include <cstring>
+#include <memory>
+#include <string>
+
 #include <ATen/ATen.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
-
-#include <cstring>
-#include <memory>
-#include <string>
 
 #include "graphtune/error.h"
 
@@ -19,24 +19,32 @@ template <typename Ours, typename Theirs>
 constexpr bool same(Ours ours, Theirs theirs) {
   return static_cast<int>(ours) == static_cast<int>(theirs);
 }
-static_assert(same(DType::UInt8, at::kByte) && same(DType::Int8, at::kChar) && same(DType::Int16, at::kShort) &&
-              same(DType::Int32, at::kInt) && same(DType::Int64, at::kLong));
+static_assert(same(DType::UInt8, at::kByte) && same(DType::Int8, at::kChar) &&
+              same(DType::Int16, at::kShort) && same(DType::Int32, at::kInt) &&
+              same(DType::Int64, at::kLong));
 static_assert(same(DType::Float16, at::kHalf) && same(DType::Float32, at::kFloat) &&
               same(DType::Float64, at::kDouble) && same(DType::BFloat16, at::kBFloat16));
-static_assert(same(DType::Complex32, at::kComplexHalf) && same(DType::Complex64, at::kComplexFloat) &&
+static_assert(same(DType::Complex32, at::kComplexHalf) &&
+              same(DType::Complex64, at::kComplexFloat) &&
               same(DType::Complex128, at::kComplexDouble) && same(DType::Bool, at::kBool));
-static_assert(same(DType::QInt8, at::kQInt8) && same(DType::QUInt8, at::kQUInt8) && same(DType::QInt32, at::kQInt32) &&
-              same(DType::QUInt4x2, at::kQUInt4x2) && same(DType::QUInt2x4, at::kQUInt2x4));
+static_assert(same(DType::QInt8, at::kQInt8) && same(DType::QUInt8, at::kQUInt8) &&
+              same(DType::QInt32, at::kQInt32) && same(DType::QUInt4x2, at::kQUInt4x2) &&
+              same(DType::QUInt2x4, at::kQUInt2x4));
 static_assert(same(DType::Bits1x8, at::kBits1x8) && same(DType::Bits2x4, at::kBits2x4) &&
               same(DType::Bits4x2, at::kBits4x2) && same(DType::Bits8, at::kBits8) &&
               same(DType::Bits16, at::kBits16));
-static_assert(same(DType::Float8E5M2, at::kFloat8_e5m2) && same(DType::Float8E4M3FN, at::kFloat8_e4m3fn) &&
+static_assert(same(DType::Float8E5M2, at::kFloat8_e5m2) &&
+              same(DType::Float8E4M3FN, at::kFloat8_e4m3fn) &&
               same(DType::Float8E5M2FNUZ, at::kFloat8_e5m2fnuz) &&
               same(DType::Float8E4M3FNUZ, at::kFloat8_e4m3fnuz));
-static_assert(same(DType::UInt16, at::kUInt16) && same(DType::UInt32, at::kUInt32) && same(DType::UInt64, at::kUInt64));
-static_assert(same(DeviceType::Cpu, c10::DeviceType::CPU) && same(DeviceType::Cuda, c10::DeviceType::CUDA) &&
-              same(DeviceType::Hip, c10::DeviceType::HIP) && same(DeviceType::Xla, c10::DeviceType::XLA) &&
-              same(DeviceType::Xpu, c10::DeviceType::XPU) && same(DeviceType::Mps, c10::DeviceType::MPS) &&
+static_assert(same(DType::UInt16, at::kUInt16) && same(DType::UInt32, at::kUInt32) &&
+              same(DType::UInt64, at::kUInt64));
+static_assert(same(DeviceType::Cpu, c10::DeviceType::CPU) &&
+              same(DeviceType::Cuda, c10::DeviceType::CUDA) &&
+              same(DeviceType::Hip, c10::DeviceType::HIP) &&
+              same(DeviceType::Xla, c10::DeviceType::XLA) &&
+              same(DeviceType::Xpu, c10::DeviceType::XPU) &&
+              same(DeviceType::Mps, c10::DeviceType::MPS) &&
               same(DeviceType::Meta, c10::DeviceType::Meta));
 static_assert(same(Layout::Strided, at::kStrided) && same(Layout::Sparse, at::kSparse) &&
               same(Layout::SparseCsr, at::kSparseCsr) && same(Layout::Mkldnn, at::kMkldnn) &&
@@ -44,7 +52,7 @@ static_assert(same(Layout::Strided, at::kStrided) && same(Layout::Sparse, at::kS
               same(Layout::SparseBsc, at::kSparseBsc) && same(Layout::Jagged, at::kJagged));
 
 constexpr c10::DispatchKeySet kTransforms{
-    c10::DispatchKey::FuncTorchBatched,  c10::DispatchKey::FuncTorchBatchedDecomposition,
+    c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchBatchedDecomposition,
     c10::DispatchKey::BatchedNestedTensor, c10::DispatchKey::FuncTorchGradWrapper,
     c10::DispatchKey::Functionalize};
 
@@ -55,7 +63,8 @@ bool is_tracing_type(PyTypeObject* type) {
     return true;
   }
   PyObject* module = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__");
-  const char* text = module != nullptr && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+  const char* text =
+      module != nullptr && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
   const bool traces = text != nullptr && std::strncmp(text, "torch._subclasses", 17) == 0;
   Py_XDECREF(module);
   PyErr_Clear();
@@ -65,9 +74,12 @@ bool is_tracing_type(PyTypeObject* type) {
   return traces;
 }
 
-const at::Tensor& unpack(PyObject* tensor) noexcept { return reinterpret_cast<THPVariable*>(tensor)->cdata; }
+const at::Tensor& unpack(PyObject* tensor) noexcept {
+  return reinterpret_cast<THPVariable*>(tensor)->cdata;
+}
 
-/// First byte of the elements, without the write that at::Tensor::data_ptr() announces to a lazily copied storage.
+/// First byte of the elements, without the write that at::Tensor::data_ptr() announces to a lazily
+/// copied storage.
 void* data_of(const c10::TensorImpl& tensor) {
   if (!tensor.has_storage()) {
     return nullptr;
@@ -77,7 +89,8 @@ void* data_of(const c10::TensorImpl& tensor) {
     return nullptr;
   }
   // The core only reads inputs; its view is not const because results are views too.
-  return const_cast<char*>(base + tensor.storage_offset() * static_cast<std::int64_t>(tensor.itemsize()));
+  return const_cast<char*>(base +
+                           tensor.storage_offset() * static_cast<std::int64_t>(tensor.itemsize()));
 }
 
 void fill_facts(const c10::TensorImpl& tensor, TensorView& view) {
@@ -104,11 +117,13 @@ TensorState view_of(PyObject* object, TensorView& view) {
   TensorState state = TensorState::Plain;
   const c10::DispatchKeySet keys = tensor->key_set();
   if (tensor->is_python_dispatch() || keys.has_any(kTransforms)) {
-    state = !tensor->is_python_dispatch() || is_tracing_type(Py_TYPE(object)) ? TensorState::Virtual
-                                                                               : TensorState::Foreign;
+    state = !tensor->is_python_dispatch() || is_tracing_type(Py_TYPE(object))
+                ? TensorState::Virtual
+                : TensorState::Foreign;
   }
   // Nested and symbolic sizes can't be had as numbers.
-  if (state == TensorState::Foreign || tensor->is_nested() || tensor->has_symbolic_sizes_strides()) {
+  if (state == TensorState::Foreign || tensor->is_nested() ||
+      tensor->has_symbolic_sizes_strides()) {
     if (state == TensorState::Virtual) {
       view.sizes = nullptr;
       view.rank = 0;
@@ -170,16 +185,21 @@ Tensor to_core(PyObject* object) {
 }
 
 PyObject* from_core(const Tensor& tensor) {
-  const auto dims = [](const Dims& values) { return at::IntArrayRef(values.data(), values.size()); };
+  const auto dims = [](const Dims& values) {
+    return at::IntArrayRef(values.data(), values.size());
+  };
   const c10::Device device(static_cast<c10::DeviceType>(tensor.device()), tensor.device_index());
-  const auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(tensor.dtype())).device(device);
+  const auto options =
+      at::TensorOptions().dtype(static_cast<at::ScalarType>(tensor.dtype())).device(device);
   auto* owner = new std::shared_ptr<void>(tensor.owner());
-  return wrap(at::for_blob(tensor.data(), dims(tensor.sizes()))
-                  .strides(dims(tensor.strides()))
-                  .context(owner, [](void* context) { delete static_cast<std::shared_ptr<void>*>(context); })
-                  .options(options)
-                  .target_device(device)
-                  .make_tensor());
+  return wrap(
+      at::for_blob(tensor.data(), dims(tensor.sizes()))
+          .strides(dims(tensor.strides()))
+          .context(owner,
+                   [](void* context) { delete static_cast<std::shared_ptr<void>*>(context); })
+          .options(options)
+          .target_device(device)
+          .make_tensor());
 }
 
 const void* identity_of(PyObject* tensor) noexcept { return unpack(tensor).unsafeGetTensorImpl(); }
@@ -213,7 +233,8 @@ std::optional<std::uint32_t> version_of(PyObject* object) {
 PyObject* clone(PyObject* object) {
   const at::AutoDispatchBelowADInplaceOrView outside_autograd;
   const at::Tensor& tensor = unpack(object);
-  return wrap(tensor.clone(tensor.layout() == at::kStrided ? std::optional(at::MemoryFormat::Preserve) : std::nullopt));
+  return wrap(tensor.clone(
+      tensor.layout() == at::kStrided ? std::optional(at::MemoryFormat::Preserve) : std::nullopt));
 }
 
 bool same_values(PyObject* first, PyObject* second) {
@@ -227,13 +248,16 @@ bool same_values(PyObject* first, PyObject* second) {
     return true;  // such tensors' values are not compared
   }
   const at::Tensor equal = at::eq(a, b);
-  return (a.is_floating_point() || a.is_complex() ? equal.logical_or(at::ne(a, a).logical_and(at::ne(b, b))) : equal)
+  return (a.is_floating_point() || a.is_complex()
+              ? equal.logical_or(at::ne(a, a).logical_and(at::ne(b, b)))
+              : equal)
       .all()
       .item<bool>();
 }
 
 PyObject* dtype_to_python(DType dtype) {
-  auto* object = reinterpret_cast<PyObject*>(torch::getTHPDtype(static_cast<at::ScalarType>(dtype)));
+  auto* object =
+      reinterpret_cast<PyObject*>(torch::getTHPDtype(static_cast<at::ScalarType>(dtype)));
   return Py_NewRef(object);
 }
 

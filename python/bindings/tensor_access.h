@@ -1,9 +1,9 @@
 #pragma once
 
-#include <Python.h>
-
 #include <cstdint>
 #include <optional>
+
+#include <Python.h>
 
 #include "graphtune/tensor.h"
 
@@ -14,21 +14,26 @@ class Tensor;
 /// The Python side of graphtune. Everything here is called with the GIL held.
 namespace graphtune::python {
 
-// torch tensors as the core sees them. tensor_access.cpp is the only file that includes torch's python_variable.h, which
-// takes a gigabyte to compile; code that works on at::Tensor includes ATen's own headers beside this one.
+// torch tensors as the core sees them. tensor_access.cpp is the only file that includes torch's
+// python_variable.h, which takes a gigabyte to compile; code that works on at::Tensor includes
+// ATen's own headers beside this one.
 
 /// torch.Tensor, Parameter or any subclass. False for everything while torch is not imported.
 [[nodiscard]] bool is_tensor_type(PyTypeObject* type) noexcept;
-[[nodiscard]] inline bool is_tensor(PyObject* object) noexcept { return is_tensor_type(Py_TYPE(object)); }
+[[nodiscard]] inline bool is_tensor(PyObject* object) noexcept {
+  return is_tensor_type(Py_TYPE(object));
+}
 
 enum class TensorState : std::uint8_t {
   Plain,    ///< a tensor with sizes and (but for meta tensors) memory
-  Virtual,  ///< stands for another tensor while a call is traced or transformed: FakeTensor, vmap, grad …
-  Foreign,  ///< runs code of its own (__torch_dispatch__) or has no plain sizes (nested): opaque to graphtune
+  Virtual,  ///< stands for another tensor while a call is traced or transformed: FakeTensor, vmap,
+            ///< grad …
+  Foreign,  ///< runs code of its own (__torch_dispatch__) or has no plain sizes (nested): opaque to
+            ///< graphtune
 };
 
-/// Fills `view`, without allocating, from a tensor (is_tensor); it is valid while the tensor lives and keeps its sizes.
-/// `data` is null unless Plain; after Foreign the view is not to be used.
+/// Fills `view`, without allocating, from a tensor (is_tensor); it is valid while the tensor lives
+/// and keeps its sizes. `data` is null unless Plain; after Foreign the view is not to be used.
 [[nodiscard]] TensorState view_of(PyObject* tensor, TensorView& view);
 
 /// The tensor behind its Python object; lives as long as that.
@@ -36,8 +41,9 @@ enum class TensorState : std::uint8_t {
 /// A new reference to the tensor's Python object (the same one if it has one).
 [[nodiscard]] PyObject* wrap(const at::Tensor& tensor);
 
-/// Shares the memory of a strided tensor with the core; the result keeps the tensor alive. Lazy conjugations and
-/// negations are carried out (a copy then). Throws TypeError for other layouts and tensors without memory.
+/// Shares the memory of a strided tensor with the core; the result keeps the tensor alive. Lazy
+/// conjugations and negations are carried out (a copy then). Throws TypeError for other layouts and
+/// tensors without memory.
 [[nodiscard]] Tensor to_core(PyObject* tensor);
 /// A new reference to a torch tensor over the core tensor's memory, which it keeps alive.
 [[nodiscard]] PyObject* from_core(const Tensor& tensor);
@@ -70,7 +76,8 @@ struct MemoryRange {
 /// Throws TypeError unless it is a torch.dtype.
 [[nodiscard]] DType dtype_from_python(PyObject* object);
 
-/// Translates the exception of torch that is being handled to a Python error; false if it is not torch's.
+/// Translates the exception of torch that is being handled to a Python error; false if it is not
+/// torch's.
 bool translate_torch_exception(const std::exception_ptr& exception);
 
 }  // namespace graphtune::python

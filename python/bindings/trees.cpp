@@ -1,13 +1,14 @@
 #include "bindings/trees.h"
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
 
 #include "bindings/rebuild.h"
@@ -38,7 +39,8 @@ std::string unhex(const std::string& digits) {
   return bytes;
 }
 
-// A value as JSON: [kind, value …]. Texts stand in hexadecimal bytes, numbers as text.
+// A value as JSON: [kind, value …]. Texts and floats stand in hexadecimal bytes, integers in 0x…
+// digits.
 Constant constant_from(const json& item) {
   const std::string kind = item.at(0);
   if (kind == "none") {
@@ -51,7 +53,10 @@ Constant constant_from(const json& item) {
     return Constant::big_integer(item.at(1).get<std::string>());
   }
   if (kind == "float") {
-    return Constant::real(std::stod(item.at(1).get<std::string>()));
+    double value = 0;
+    const std::string bytes = unhex(item.at(1));
+    std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof(value)));
+    return Constant::real(value);
   }
   if (kind == "str") {
     return Constant::string(unhex(item.at(1)));
@@ -70,7 +75,8 @@ Step step_from(const json& item) {
   if (kind == "index") {
     return Step::at(item.at(1).get<std::int64_t>());
   }
-  return kind == "key" ? Step::of_key(constant_from(item.at(1))) : Step::attribute(item.at(1).get<std::string>());
+  return kind == "key" ? Step::of_key(constant_from(item.at(1)))
+                       : Step::attribute(item.at(1).get<std::string>());
 }
 
 Value value_from(const json& item) {
@@ -157,8 +163,8 @@ void bind_trees(nb::module_& module) {
   module.def("rebuild", &rebuild, "object"_a.none(), "tensors"_a, "copy_containers"_a = false,
              "The object with other tensors, each container of its very type.");
   module.def(
-      "share", [](nb::handle tensor) { return nb::steal(from_core(to_core(tensor.ptr()))); }, "tensor"_a,
-      "The tensor on its way through the core and back: over the same memory.");
+      "share", [](nb::handle tensor) { return nb::steal(from_core(to_core(tensor.ptr()))); },
+      "tensor"_a, "The tensor on its way through the core and back: over the same memory.");
 }
 
 }  // namespace graphtune::python

@@ -1,8 +1,8 @@
 #include "bindings/tuned_router.h"
 
-#include <nanobind/nanobind.h>
-
 #include <utility>
+
+#include <nanobind/nanobind.h>
 
 #include "bindings/rebuild.h"
 #include "bindings/tensor_access.h"
@@ -47,7 +47,8 @@ TunedRouter::TunedRouter(std::shared_ptr<Router> router, CallSignature signature
     if (graphs[graph].eager_reason.empty()) {
       walker->walk_result(form.object.get());
       if (walker->tree().tensors().size() != graphs[graph].output_tree.tensors().size()) {
-        throw ValueError(graphs[graph].name + ": the template's tensors are not those of the recorded results");
+        throw ValueError(graphs[graph].name +
+                         ": the template's tensors are not those of the recorded results");
       }
       form.order = caller_to_canonical(walker->tree());
     }
@@ -59,14 +60,17 @@ CallMiss TunedRouter::miss(const RoutedGraph* graph, MissReason reason, std::str
   return {reason, std::move(message), router_->count_miss(graph, reason)};
 }
 
-Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training, bool grad_enabled) const {
+Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
+                          bool grad_enabled) const {
   if (training) {
-    return {{}, miss(nullptr, MissReason::TrainMode,
-                     "the module is in train mode; its engines were built in eval mode: call eval()")};
+    return {{},
+            miss(nullptr, MissReason::TrainMode,
+                 "the module is in train mode; its engines were built in eval mode: call eval()")};
   }
   if (weights_ != nullptr && weights_->changed()) {
-    return {{}, miss(nullptr, MissReason::WeightsChanged,
-                     "the module's weights were changed since it was tuned: tune it again")};
+    return {{},
+            miss(nullptr, MissReason::WeightsChanged,
+                 "the module's weights were changed since it was tuned: tune it again")};
   }
   const WalkerLease walker;
   walker->walk_inputs(args, kwargs, &signature_);
@@ -74,9 +78,11 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training, bool 
     return {};
   }
   if (grad_enabled && Router::any_requires_grad(walker->tree())) {
-    return {{}, miss(nullptr, MissReason::RequiresGrad,
-                     "an input requires gradients, which engines don't compute; call under torch.no_grad() to be served "
-                     "by one")};
+    return {{},
+            miss(nullptr, MissReason::RequiresGrad,
+                 "an input requires gradients, which engines don't compute; call under "
+                 "torch.no_grad() to be served "
+                 "by one")};
   }
   Router::Decision decision = router_->route(walker->tree());
   if (decision.miss) {
@@ -101,9 +107,10 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training, bool 
     failure = "it gave another number of tensors than the model";
   }
   if (!failure.empty()) {
-    return {{}, miss(decision.graph, MissReason::EngineFailed,
-                     decision.graph->name + ": engine " + std::string(decision.engine->backend()) +
-                         " failed: " + failure)};
+    return {{},
+            miss(decision.graph, MissReason::EngineFailed,
+                 decision.graph->name + ": engine " + std::string(decision.engine->backend()) +
+                     " failed: " + failure)};
   }
   const CallTree& tree = walker->tree();
   std::vector<Object> results;
@@ -113,12 +120,14 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training, bool 
     if (!aliases.empty() && aliases[index] >= 0) {
       // The model returns this input itself, and so does the tuned call.
       const auto input = static_cast<std::size_t>(aliases[index]);
-      results.push_back(walker->tensors()[tree.is_canonical() ? input : tree.tensor_order()[input]]);
+      results.push_back(
+          walker->tensors()[tree.is_canonical() ? input : tree.tensor_order()[input]]);
     } else {
       results.push_back(Object::steal(from_core(outputs[index])));
     }
   }
-  Object result = build_result(static_cast<std::size_t>(decision.graph - router_->graphs().data()), results);
+  Object result =
+      build_result(static_cast<std::size_t>(decision.graph - router_->graphs().data()), results);
   router_->count_served(*decision.graph, decision.engine_index);
   return {std::move(result), std::nullopt};
 }

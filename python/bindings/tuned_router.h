@@ -18,26 +18,30 @@ struct CallMiss {
   bool first = false;  ///< the first of this reason for this graph: the caller warns
 };
 
-/// What became of a call: a result, a miss, or neither (to be run eagerly, by plan or because it is traced).
+/// What became of a call: a result, a miss, or neither (to be run eagerly, by plan or because it is
+/// traced).
 struct Outcome {
   Object result;
   std::optional<CallMiss> miss;
 };
 
-/// A router for Python calls: walks the arguments once, asks the core's Router, runs the engine without the GIL and builds
-/// the result in the image of a template. Immutable but for the router's counters; calls may come from several threads.
+/// A router for Python calls: walks the arguments once, asks the core's Router, runs the engine
+/// without the GIL and builds the result in the image of a template. Immutable but for the router's
+/// counters; calls may come from several threads.
 class TunedRouter {
  public:
-  /// `templates[i]` is a result of graph i, as the module gave it; its tensors are placeholders. Throws ValueError when its
-  /// structure is not the graph's output tree.
+  /// `templates[i]` is a result of graph i, as the module gave it; its tensors are placeholders.
+  /// Throws ValueError when its structure is not the graph's output tree.
   TunedRouter(std::shared_ptr<Router> router, CallSignature signature,
               std::vector<Object> templates, std::unique_ptr<WeightGuard> weights);
 
   /// `args` a tuple, `kwargs` a dict or null. Throws as Walker does.
-  [[nodiscard]] Outcome call(PyObject* args, PyObject* kwargs, bool training, bool grad_enabled) const;
+  [[nodiscard]] Outcome call(PyObject* args, PyObject* kwargs, bool training,
+                             bool grad_enabled) const;
 
   /// Counts a miss that was found outside.
-  [[nodiscard]] CallMiss miss(const RoutedGraph* graph, MissReason reason, std::string message) const;
+  [[nodiscard]] CallMiss miss(const RoutedGraph* graph, MissReason reason,
+                              std::string message) const;
   [[nodiscard]] const Router& router() const noexcept { return *router_; }
 
  private:

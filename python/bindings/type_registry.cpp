@@ -25,7 +25,8 @@ Registry& registry() {
   return *registry;
 }
 
-// Enum members and dtypes are kept encoded; a type with more objects than this is no set of singletons.
+// Enum members and dtypes are kept encoded; a type with more objects than this is no set of
+// singletons.
 constexpr std::size_t kMaxSingletons = 1024;
 
 constexpr std::array<std::pair<std::string_view, TypeKind>, 8> kKindNames{{
@@ -50,7 +51,9 @@ TypeKind kind_named(PyObject* name) {
   throw TypeError("graphtune.types.classify gave the unknown kind '" + std::string(text) + "'");
 }
 
-Object attribute(PyObject* object, const char* name) { return Object::steal(PyObject_GetAttrString(object, name)); }
+Object attribute(PyObject* object, const char* name) {
+  return Object::steal(PyObject_GetAttrString(object, name));
+}
 
 Object call_types(const char* name, PyObject* argument) {
   return Object::steal(PyObject_CallOneArg(attribute(types_module(), name).get(), argument));
@@ -111,7 +114,8 @@ graphtune::Constant integer_constant(PyObject* object) {
   if (overflow == 0) {
     return graphtune::Constant::integer(value);
   }
-  // Hexadecimal: Python refuses to print more than 4300 decimal digits, and takes quadratic time for it.
+  // Hexadecimal: Python refuses to print more than 4300 decimal digits, and takes quadratic time
+  // for it.
   const Object digits = Object::steal(PyNumber_ToBase(object, 16));
   Object memory;
   return graphtune::Constant::big_integer(text_of(digits.get(), memory));
@@ -132,7 +136,8 @@ bool from_encoding(const std::string& type, PyObject* encoding, graphtune::Const
   }
   Object identity_memory;
   Object display_memory;
-  constant = graphtune::Constant::other(type, text_of(identity, identity_memory), text_of(display, display_memory));
+  constant = graphtune::Constant::other(type, text_of(identity, identity_memory),
+                                        text_of(display, display_memory));
   return true;
 }
 
@@ -177,7 +182,8 @@ std::shared_ptr<const TypeInfo> find_type(PyTypeObject* type) {
 
 void forget_types() {
   Types old;
-  std::swap(old, registry().types);  // their references are dropped when the registry is consistent again
+  std::swap(
+      old, registry().types);  // their references are dropped when the registry is consistent again
 }
 
 bool constant_of(PyObject* object, graphtune::Constant& constant) {

@@ -12,8 +12,8 @@
 namespace graphtune::python {
 namespace {
 
-// Beyond this depth only every n-th container is compared with those that hold it: a container that holds itself is
-// still found soon, and deep trees cost no more than flat ones.
+// Beyond this depth only every n-th container is compared with those that hold it: a container that
+// holds itself is still found soon, and deep trees cost no more than flat ones.
 constexpr std::size_t kEachContainerChecked = 16;
 constexpr std::size_t kChecksEvery = 16;
 constexpr std::size_t kMaxShownSteps = 8;
@@ -71,8 +71,8 @@ Object check_arguments(PyObject* args, PyObject* kwargs) {
     return {};
   }
   if (PyDict_Check(kwargs) == 0) {
-    throw TypeError(
-        fmt::format("kwargs must be the dict of keyword arguments, not {}", Py_TYPE(kwargs)->tp_name));
+    throw TypeError(fmt::format("kwargs must be the dict of keyword arguments, not {}",
+                                Py_TYPE(kwargs)->tp_name));
   }
   Object named = Object::borrow(kwargs);
   if (!PyDict_CheckExact(kwargs)) {
@@ -85,7 +85,8 @@ Object check_arguments(PyObject* args, PyObject* kwargs) {
   PyObject* key = nullptr;
   while (PyDict_Next(named.get(), &position, &key, nullptr) != 0) {
     if (PyUnicode_Check(key) == 0) {
-      throw TypeError(fmt::format("kwargs must have strings as keys, not {}", Py_TYPE(key)->tp_name));
+      throw TypeError(
+          fmt::format("kwargs must have strings as keys, not {}", Py_TYPE(key)->tp_name));
     }
   }
   return named;
@@ -98,8 +99,9 @@ void Walker::start(CallTree::Kind kind, Hold hold) {
 }
 
 void Walker::clear() {
-  // Destructors may run Python code that walks: with another walker, this one is not in the pool yet.
-  std::vector<Object>().swap(alive_);
+  // Destructors may run Python code that walks: with another walker, this one is not in the pool
+  // yet.
+  alive_.clear();
   tensors_.clear();
   path_.clear();
   sizes_.clear();
@@ -107,7 +109,8 @@ void Walker::clear() {
   noted_ = false;
 }
 
-void Walker::walk_inputs(PyObject* args, PyObject* kwargs, const CallSignature* signature, Hold hold) {
+void Walker::walk_inputs(PyObject* args, PyObject* kwargs, const CallSignature* signature,
+                         Hold hold) {
   start(CallTree::Kind::Inputs, hold);
   const Object fast = Object::steal(PySequence_Fast(args, "args must be a tuple or a list"));
   const auto count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(fast.get()));
@@ -140,7 +143,9 @@ void Walker::walk_inputs(PyObject* args, PyObject* kwargs, const CallSignature* 
     add_argument(name, held.get(), signature);
   }
   if (kwargs != nullptr) {
-    for_each_item(kwargs, [&](const ChildStep& step, PyObject* value) { add_argument(step.key, value, signature); });
+    for_each_item(kwargs, [&](const ChildStep& step, PyObject* value) {
+      add_argument(step.key, value, signature);
+    });
   }
   close();
   tree_.finish();
@@ -154,9 +159,9 @@ void Walker::walk_result(PyObject* result, Hold hold) {
 }
 
 void Walker::add_argument(PyObject* name, PyObject* argument, const CallSignature* signature) {
-  if (signature != nullptr && !is_tensor(argument)) {
-    Constant value;
+  if (signature != nullptr) {
     const Constant* default_value = signature->default_of(name);
+    Constant value;
     if (default_value != nullptr && constant_of(argument, value) && value == *default_value) {
       return;
     }
@@ -181,7 +186,8 @@ void Walker::step(const ChildStep& child_step) {
         return;
       }
       if (PyUnicode_Check(child_step.key) == 0) {
-        throw TypeError(fmt::format("an attribute's name must be a str, not {}", Py_TYPE(child_step.key)->tp_name));
+        throw TypeError(fmt::format("an attribute's name must be a str, not {}",
+                                    Py_TYPE(child_step.key)->tp_name));
       }
       Object memory;
       tree_.step_attribute(text_of(child_step.key, memory));
@@ -201,21 +207,19 @@ void Walker::step_key(PyObject* key) {
   }
   Constant constant;
   if (!key_constant_of(key, constant)) {
-    throw TypeError(fmt::format("a key of type {} has no value that graphtune could compare", Py_TYPE(key)->tp_name));
+    throw TypeError(fmt::format("a key of type {} has no value that graphtune could compare",
+                                Py_TYPE(key)->tp_name));
   }
   tree_.step_key(constant);
 }
 
 void Walker::add(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  if (is_tensor_type(type)) {
-    add_tensor(object);
-    return;
-  }
   switch (builtin_kind(type)) {
     case TypeKind::List:
       open(object, NodeKind::List);
-      for_each_element(object, [this](const ChildStep& step, PyObject* child) { add_child(step, child); });
+      for_each_element(object,
+                       [this](const ChildStep& step, PyObject* child) { add_child(step, child); });
       close();
       return;
     case TypeKind::Tuple:
@@ -229,6 +233,10 @@ void Walker::add(PyObject* object) {
       add_dict(object);
       return;
     case TypeKind::Opaque:
+      if (is_tensor_type(type)) {
+        add_tensor(object);
+        return;
+      }
       break;
     default: {
       Constant constant;
@@ -251,8 +259,8 @@ void Walker::add(PyObject* object) {
         ++open_count;
       }
       const std::string where = place(open_count);
-      add_note_to_error(
-          fmt::format("while graphtune read the {} at {}", *info->name, where.empty() ? "the root" : where));
+      add_note_to_error(fmt::format("while graphtune read the {} at {}", *info->name,
+                                    where.empty() ? "the root" : where));
     }
     throw;
   }
@@ -294,7 +302,9 @@ void Walker::add_dict_with_any_keys(PyObject* dict) {
   // Keys first: a dict with a key that can't be compared by value is opaque as a whole.
   Constant key;
   bool comparable = true;
-  for_each_item(dict, [&](const ChildStep& step, PyObject*) { comparable = comparable && key_constant_of(step.key, key); });
+  for_each_item(dict, [&](const ChildStep& step, PyObject*) {
+    comparable = comparable && key_constant_of(step.key, key);
+  });
   if (!comparable) {
     tree_.add_opaque(intern("dict with keys that can't be compared by value"));
     return;
@@ -340,7 +350,8 @@ void Walker::add_typed(const TypeInfo& info, PyObject* object) {
     tree_.open(NodeKind::Tuple);
     tree_.close();
   }
-  for_each_child(info, object, parts, alive_, [this](const ChildStep& step, PyObject* child) { add_child(step, child); });
+  for_each_child(info, object, parts, alive_,
+                 [this](const ChildStep& step, PyObject* child) { add_child(step, child); });
   close();
 }
 
@@ -364,14 +375,16 @@ void Walker::check_contains_itself(PyObject* object) {
     if (path_[i].object == object && object != nullptr) {
       const std::string outer = place(i);
       throw ValueError(fmt::format(
-          "the {} at {} contains itself: it is met again at {}. graphtune, as torch.export, needs arguments and "
+          "the {} at {} contains itself: it is met again at {}. graphtune, as torch.export, needs "
+          "arguments and "
           "results that are trees",
           Py_TYPE(object)->tp_name, outer.empty() ? "the root" : outer, place(path_.size())));
     }
   }
 }
 
-/// The locator of the `open_count`-th open container; of the object that is being added when there are no more.
+/// The locator of the `open_count`-th open container; of the object that is being added when there
+/// are no more.
 std::string Walker::place(std::size_t open_count) const {
   const bool inputs = tree_.kind() == CallTree::Kind::Inputs;
   std::vector<Step> steps;
@@ -384,7 +397,8 @@ std::string Walker::place(std::size_t open_count) const {
   }
   std::string tail;
   if (steps.size() > kMaxShownSteps) {
-    tail = "…" + Locator(Root::Outputs, {steps.end() - kMaxShownSteps / 2, steps.end()}).to_string();
+    tail =
+        "…" + Locator(Root::Outputs, {steps.end() - kMaxShownSteps / 2, steps.end()}).to_string();
     steps.resize(kMaxShownSteps / 2);
   }
   return Locator(inputs ? Root::Args : Root::Outputs, std::move(steps)).to_string() + tail;

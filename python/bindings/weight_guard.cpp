@@ -27,8 +27,9 @@ WeightGuard::WeightGuard(const std::vector<PyObject*>& tensors)
   for (PyObject* object : tensors) {
     const at::Tensor& tensor = tensor_of(object);
     const bool counts = !tensor.is_inference();
-    watched_->push_back({tensor, tensor.has_storage() ? tensor.storage().data() : nullptr,
-                         counts ? tensor.unsafeGetTensorImpl()->version_counter().current_version() : 0, counts});
+    watched_->push_back(
+        {tensor, tensor.has_storage() ? tensor.storage().data() : nullptr,
+         counts ? tensor.unsafeGetTensorImpl()->version_counter().current_version() : 0, counts});
   }
 }
 

@@ -8,10 +8,12 @@
 
 namespace graphtune::python {
 
-/// Sees when a module's weights are no longer those that its engines were built from: parameters and buffers that were
-/// written in place (`load_state_dict`, an optimiser) or got other memory (`to`, `.data = …`).
+/// Sees when a module's weights are no longer those that its engines were built from: parameters
+/// and buffers that were written in place (`load_state_dict`, an optimiser) or got other memory
+/// (`to`, `.data = …`).
 ///
-/// A parameter object that was replaced by another one in its module isn't seen: that would need a walk over the modules.
+/// A parameter object that was replaced by another one in its module isn't seen: that would need a
+/// walk over the modules.
 class WeightGuard {
  public:
   /// `tensors`: torch tensors; they are kept alive.

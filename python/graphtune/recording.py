@@ -121,6 +121,7 @@ def _class_for(wrapper: type, wrapped: type) -> type:
     members: dict[str, Any] = {
         "__module__": wrapper.__module__,
         "__qualname__": wrapper.__qualname__,
+        "__doc__": wrapper.__doc__,
         "_graphtune_class": wrapper,
     }
     for name in _SPECIAL_METHODS:
@@ -156,27 +157,27 @@ def _restore(cls: type[RecordingModule], module: nn.Module, state: dict[str, Any
 
 def _is_traced() -> bool:
     """The call is being compiled, exported or traced: what it does is not a sample."""
-    return (
-        torch.compiler.is_compiling()
-        or torch._C._get_tracing_state() is not None
-        or torch.fx._symbolic_trace.is_fx_symbolic_tracing()
-    )
+    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None or _is_traced_by_fx()
+
+
+def _is_traced_by_fx() -> bool:
+    return torch.fx._symbolic_trace.is_fx_symbolic_tracing()
 
 
 class RecordingModule(nn.Module):
-    """Wraps a module and behaves as it: attributes, parameters, ``state_dict`` (with the wrapped module's own keys), ``to``,
-    ``train``, special methods. Its calls are recorded: their execution graphs, what their shapes teach, and copies of up to
-    ``config.max_num_samples_stored`` samples of new shapes a graph.
+    """Wraps a module and behaves as it: attributes, parameters, ``state_dict`` (with the wrapped module's own keys),
+    ``to``, ``train``, special methods. Its calls are recorded: their execution graphs, what their shapes teach, and
+    copies of up to ``config.max_num_samples_stored`` samples of new shapes a graph.
 
         module = RecordingModule(model)
         with graphtune.batch_size(2):
             module(x)
         print(module.graph_specs[0])
 
-    The model gets the caller's own arguments; for the record, calls are normalised by the signature of ``forward``. A call
-    that raises is not recorded, nor is one that is traced (``torch.compile``, ``torch.export``, ``torch.jit.trace``,
-    ``torch.fx``, transforms of ``torch.func``). A graph whose input is written in place gets an ``eager_reason``. Copies and
-    pickles of the wrapper start with an empty record.
+    The model gets the caller's own arguments; for the record, calls are normalised by the signature of ``forward``. A
+    call that raises is not recorded, nor is one that is traced (``torch.compile``, ``torch.export``,
+    ``torch.jit.trace``, ``torch.fx``, transforms of ``torch.func``). A graph whose input is written in place gets an
+    ``eager_reason``. Copies and pickles of the wrapper start with an empty record.
     """
 
     _graphtune_class: type[RecordingModule] | None = None  # of a class that _class_for made: what it was made for
@@ -217,7 +218,9 @@ class RecordingModule(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if _is_traced():
-            return self._graphtune_wrapped(*args, **kwargs)
+            # fx looks each called module up among the submodules, of which the wrapped one is none.
+            wrapped = self._graphtune_wrapped
+            return wrapped.forward(*args, **kwargs) if _is_traced_by_fx() else wrapped(*args, **kwargs)
         recorder = self._graphtune_recorder
         call = recorder.begin(args, kwargs)
         outputs = self._graphtune_wrapped(*args, **kwargs)
@@ -236,7 +239,7 @@ class RecordingModule(nn.Module):
         if not self._graphtune_full:
             self.__dict__["_graphtune_full"] = True
             warnings.warn(
-                f"graphtune: a call of {self.name} could not be recorded: {error}", RuntimeWarning, stacklevel=4
+                f"graphtune: a call of {self.name} could not be recorded: {error}", RuntimeWarning, stacklevel=6
             )
 
     # What was recorded

@@ -1,7 +1,8 @@
 """What graphtune knows of Python types: how objects are taken apart, and put together again.
 
-The extension asks `classify` once a type. Types that torch's pytree knows need no registration; others can be registered
-with `register_type`. Everything else is opaque: calls with such objects are recorded, but their graphs stay eager.
+The extension asks `classify` once a type. Types that torch's pytree knows need no registration; others can be
+registered with `register_type`. Everything else is opaque: calls with such objects are recorded, but their graphs stay
+eager.
 """
 
 from __future__ import annotations
@@ -64,15 +65,15 @@ def register_type(
     """Makes graphtune look into objects of exactly this type.
 
     `flatten(obj)` gives (children, context): the children as a list (locators `[0]`, `[1]` …) or as a dict by attribute
-    name (locators `.name`), and a context of constants, which becomes part of the structure: None, numbers, strings, enum
-    members, dtypes … and lists, tuples, dicts and dataclasses of those. `unflatten(children, context)` makes the object
-    again from children in the same form.
+    name (locators `.name`), and a context of constants, which becomes part of the structure: None, numbers, strings,
+    enum members, dtypes … and lists, tuples, dicts and dataclasses of those. `unflatten(children, context)` makes the
+    object again from children in the same form.
 
         graphtune.register_type(Boxes, lambda b: ({"corners": b.corners}, b.format),
                                 lambda children, format: Boxes(children["corners"], format))
 
-    Types registered with torch's pytree are known already. Raises GraphtuneValueError for a type that graphtune reads by
-    itself, or that is registered already.
+    Types registered with torch's pytree are known already. Raises GraphtuneValueError for a type that graphtune reads
+    by itself, or that is registered already.
     """
     if not isinstance(cls, type):
         raise GraphtuneTypeError(f"cls must be a class, not {type(cls).__name__}")
@@ -132,8 +133,11 @@ def _container_kind(cls: type) -> str | None:
 
 
 def _is_custom(cls: type, node: Any) -> bool:
-    """Registered with functions of the user's own, which know more than we do. Subclasses of dict, list and tuple are read
-    as what they are all the same: ModelOutput's functions would give its items numbers instead of names."""
+    """Registered with functions of the user's own, which know more than we do.
+
+    Subclasses of dict, list and tuple are read as what they are all the same: ModelOutput's functions would give its
+    items numbers instead of names.
+    """
     if issubclass(cls, (dict, list, tuple, collections.deque)):
         return False
     return not str(getattr(node.flatten_fn, "__module__", "")).startswith("torch.")
@@ -147,7 +151,7 @@ def _user_entry(cls: type, user_type: _UserType) -> TypeEntry:
         flat = user_type.flatten(value)
         if not isinstance(flat, tuple) or len(flat) != 2 or not isinstance(flat[0], (list, tuple, dict)):
             raise GraphtuneTypeError(
-                f"the flatten function of {type_name(cls)} must give (children, context) with a list or dict of children"
+                f"the flatten function of {type_name(cls)} must give (children, context), children as list or dict"
             )
         return flat
 
@@ -216,9 +220,9 @@ def _pytree_entry(cls: type, node: Any) -> TypeEntry:
 def build(cls: type | str, pairs: Sequence[tuple[Step, Any]], context: str | None = None) -> Any:
     """An object of the type (given as class, or as `module.qualname`, whose module is then imported) from its parts.
 
-    `pairs` holds each child with the step that leads to it, in the order in which the object was walked; `context` is the
-    text that its flatten function gave. Raises TypeError for a class that is no container here, or whose context can't be
-    made from its text.
+    `pairs` holds each child with the step that leads to it, in the order in which the object was walked; `context` is
+    the text that its flatten function gave. Raises TypeError for a class that is no container here, or whose context
+    can't be made from its text.
     """
     found = find_class(cls) if isinstance(cls, str) else cls
     entry = classify(found)

@@ -103,5 +103,5 @@ def test_no_data_set(bad):
 
 def test_batch_without_tensor_says_so():
     source = BatchSource(DataLoader(["a", "b"], batch_size=None))
-    with pytest.raises(ValueError, match="batch 0.*can't be measured"):
+    with pytest.raises(ValueError, match=r"batch 0.*can't be measured"):
         list(source.batches(1))

@@ -20,15 +20,15 @@ def t(*shape: int) -> torch.Tensor:
 
 def learn(*samples: tuple[Any, int | None]) -> SampleMetadata:
     """Each sample: sizes of the only tensor, or of several, and the batch size."""
-    all_metadata = [
-        SampleMetadata.from_inputs(tuple(t(*sizes) for sizes in shapes), {}, batch_size=batch)
-        for shapes, batch in (
-            (shapes if isinstance(shapes[0], tuple) else (shapes,), batch) for shapes, batch in samples
-        )
-    ]
-    metadata = all_metadata[0]
-    for other in all_metadata[1:]:
-        metadata.update_shapes_seen(other)
+    metadata: SampleMetadata | None = None
+    for sizes, batch in samples:
+        shapes = sizes if isinstance(sizes[0], tuple) else (sizes,)
+        other = SampleMetadata.from_inputs(tuple(t(*shape) for shape in shapes), {}, batch_size=batch)
+        if metadata is None:
+            metadata = other
+        else:
+            metadata.update_shapes_seen(other)
+    assert metadata is not None
     return metadata
 
 

@@ -244,9 +244,7 @@ def test_deep_nesting(wrap: Any) -> None:
     with pytest.raises(ValueError, match="nest deeper"):
         SampleMetadata.from_outputs(value)
     while not isinstance(value, torch.Tensor):  # taken apart from the outside: Python's own destructors recurse
-        value = (
-            value["a"] if isinstance(value, dict) else getattr(value, "a", None) if hasattr(value, "a") else value[0]
-        )
+        value = value["a"] if isinstance(value, dict) else value.a if hasattr(value, "a") else value[0]
 
 
 def test_deep_nesting_in_a_thread() -> None:
@@ -340,15 +338,8 @@ def test_fake_tensors_have_specs() -> None:
 
 def test_tensors_go_through_the_core_without_a_copy() -> None:
     base = torch.arange(24.0).reshape(2, 3, 4)
-    for tensor in (
-        base,
-        base[:, 1:],
-        base.transpose(0, 2),
-        base[0, 0, 0],
-        t(0, 3),
-        base.expand(1, 2, 3, 4),
-        base.half(),
-    ):
+    views = (base[:, 1:], base.transpose(0, 2), base[0, 0, 0], base.expand(1, 2, 3, 4))
+    for tensor in (base, *views, t(0, 3), base.half()):
         shared = _core.share(tensor)
         assert shared.shape == tensor.shape
         assert shared.stride() == tensor.stride()

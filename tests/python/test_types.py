@@ -153,7 +153,7 @@ def test_more_objects_of_their_parts() -> None:
     assert (box.a, box.b, box.note) == (1, 2, ["literal", 2])
     with pytest.raises(TypeError, match="more than literals"):
         build(Box, [], "torch.float32")
-    with pytest.raises(TypeError, match="no class 'nowhere.Nothing'"):
+    with pytest.raises(TypeError, match=r"no class 'nowhere\.Nothing'"):
         build("nowhere.Nothing", [])
     with pytest.raises(TypeError, match="register_type"):
         build(object, [])
