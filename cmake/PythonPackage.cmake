@@ -43,5 +43,6 @@ if(_sources)
     MODULE _core
     OUTPUT "${GRAPHTUNE_PYTHON_DIR}/graphtune/_core.pyi"
     PYTHON_PATH "${GRAPHTUNE_PYTHON_DIR}/graphtune"
+    PATTERN_FILE "${PROJECT_SOURCE_DIR}/python/bindings/stub_patterns.txt"
     DEPENDS _core)
 endif()

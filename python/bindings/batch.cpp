@@ -135,9 +135,10 @@ void bind_batch(nb::module_& module) {
       },
       nb::scope(metadata), nb::name("make_batch"), nb::is_method(), "args"_a, "kwargs"_a.none(),
       "batch_size"_a.none(),
-      nb::sig("def make_batch(self, args: tuple | list, kwargs: dict[str, object] | None, "
+      nb::sig("def make_batch(self, args: tuple[typing.Any, ...] | list[typing.Any], kwargs: "
+              "dict[str, typing.Any] | None, "
               "batch_size: int) -> "
-              "tuple[tuple | list, dict[str, object]]"),
+              "tuple[typing.Any, dict[str, typing.Any]]"),
       "The call at another batch size: batch axes are shortened (views) or their rows repeated in "
       "turn, everything else "
       "stays. Containers keep their types; a tensor of the right size comes back itself.");

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -17,6 +16,7 @@
 #include "bindings/call_signature.h"
 #include "bindings/plan_conversion.h"
 #include "bindings/python_values.h"
+#include "bindings/stub_types.h"
 #include "bindings/tensor_access.h"
 #include "bindings/walk.h"
 #include "graphtune/bundle.h"
@@ -29,7 +29,7 @@ namespace graphtune::python {
 namespace {
 
 // (name, backend, folder, native_code, info as JSON)
-using EngineParts = std::tuple<std::string, std::string, std::filesystem::path, bool, std::string>;
+using EngineParts = std::tuple<std::string, std::string, Path, bool, std::string>;
 
 /// The bundle and where its engines' files come from.
 struct BundleWriter {
@@ -53,7 +53,7 @@ struct BundleWriter {
   }
 };
 
-nb::object describe_constant(const Constant& constant) {
+nb::tuple describe_constant(const Constant& constant) {
   if (constant.kind() == Constant::Kind::Other) {
     return nb::make_tuple("typed", to_python(constant.type_name()),
                           to_python(std::string_view(constant.text())));
@@ -80,7 +80,7 @@ Step step_of(const CallTree& tree, const Node& node) {
 }
 
 // A result's structure as nested tuples, from which Python makes an object of the recorded types.
-nb::object describe_node(const CallTree& tree, std::uint32_t index) {
+nb::tuple describe_node(const CallTree& tree, std::uint32_t index) {
   const Node& node = tree.nodes()[index];
   switch (node.kind) {
     case NodeKind::Tensor:
@@ -114,12 +114,12 @@ nb::object describe_node(const CallTree& tree, std::uint32_t index) {
   }
 }
 
-nb::object describe_result(const GraphSpec& spec) {
+AnyTuple describe_result(const GraphSpec& spec) {
   return describe_node(spec.output_spec().tree(), 0);
 }
 
-nb::tuple load_router(const Bundle& bundle, std::optional<bool> allow_native_code, int threads,
-                      bool has_model) {
+nb::typed<nb::tuple, Router, nb::typed<nb::list, nb::str>> load_router(
+    const Bundle& bundle, std::optional<bool> allow_native_code, int threads, bool has_model) {
   LoadOptions options;
   options.has_model = has_model;
   options.allow_native_code = allow_native_code;
@@ -153,7 +153,7 @@ void bind_bundles(nb::module_& module) {
            "Engines: (name, backend, folder, native_code, info as JSON).")
       .def(
           "write",
-          [](const BundleWriter& self, const std::filesystem::path& path) {
+          [](const BundleWriter& self, const Path& path) {
             write_bundle(self.bundle, self.sources, path);
           },
           "path"_a, nb::call_guard<nb::gil_scoped_release>(),
@@ -177,7 +177,7 @@ void bind_bundles(nb::module_& module) {
       });
   module.def(
       "read_bundle",
-      [](const std::filesystem::path& path, bool verify, std::optional<bool> allow_native_code) {
+      [](const Path& path, bool verify, std::optional<bool> allow_native_code) {
         OpenOptions options;
         options.verify = verify;
         options.allow_native_code = allow_native_code;

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/object.h"
+#include "bindings/stub_types.h"
 #include "bindings/tensor_access.h"
 #include "graphtune/engines/engine.h"
 #include "graphtune/engines/registry.h"
@@ -28,7 +28,7 @@ using namespace nb::literals;
 namespace graphtune::python {
 namespace {
 
-std::vector<Tensor> contiguous_tensors(const nb::sequence& objects) {
+std::vector<Tensor> contiguous_tensors(const TensorSequence& objects) {
   std::vector<Tensor> tensors;
   for (const nb::handle object : objects) {
     if (!is_tensor(object.ptr())) {
@@ -39,8 +39,8 @@ std::vector<Tensor> contiguous_tensors(const nb::sequence& objects) {
   return tensors;
 }
 
-nb::list torch_tensors(const std::vector<Tensor>& tensors) {
-  nb::list result;
+TensorList torch_tensors(const std::vector<Tensor>& tensors) {
+  TensorList result;
   for (const Tensor& tensor : tensors) {
     result.append(nb::steal(from_core(tensor)));
   }
@@ -50,7 +50,7 @@ nb::list torch_tensors(const std::vector<Tensor>& tensors) {
 // One engine, loaded. Holds it by shared_ptr: a router may serve it too.
 class LoadedEngine {
  public:
-  LoadedEngine(const std::string& backend, const std::filesystem::path& folder, int threads) {
+  LoadedEngine(const std::string& backend, const Path& folder, int threads) {
     const nb::gil_scoped_release release;
     Backend& found = find_backend(backend);
     if (const std::string reason = found.unavailable_reason(); !reason.empty()) {
@@ -61,7 +61,7 @@ class LoadedEngine {
 
   [[nodiscard]] std::string backend() const { return std::string(engine_->backend()); }
 
-  nb::list run(const nb::sequence& inputs) {
+  TensorList run(const TensorSequence& inputs) {
     const std::vector<Tensor> tensors = contiguous_tensors(inputs);
     std::vector<Tensor> outputs;
     {
@@ -72,7 +72,7 @@ class LoadedEngine {
   }
 
   // Seconds of each of `calls` runs, one after another.
-  std::vector<double> time(const nb::sequence& inputs, int calls) {
+  std::vector<double> time(const TensorSequence& inputs, int calls) {
     const std::vector<Tensor> tensors = contiguous_tensors(inputs);
     std::vector<double> seconds;
     const nb::gil_scoped_release release;
@@ -103,15 +103,15 @@ std::pair<double, double> tolerance_of(const nb::handle dtype) {
   return {tolerance.relative, tolerance.absolute};
 }
 
-nb::dict read_tensors(const std::filesystem::path& path) {
-  nb::dict result;
+TensorDict read_tensors(const Path& path) {
+  TensorDict result;
   for (const auto& [name, tensor] : read_safetensors(path)) {
     result[nb::str(name.c_str(), name.size())] = nb::steal(from_core(tensor));
   }
   return result;
 }
 
-void write_tensors(const std::filesystem::path& path, const nb::dict& tensors) {
+void write_tensors(const Path& path, const TensorDict& tensors) {
   std::vector<std::pair<std::string, Tensor>> named;
   for (const auto& [name, tensor] : tensors) {
     named.emplace_back(nb::cast<std::string>(name), core_tensor(tensor, "each value").contiguous());
@@ -134,8 +134,8 @@ void bind_engines(nb::module_& module) {
 
   nb::class_<LoadedEngine>(module, "Engine",
                            "A built engine, loaded. Calls may run in several threads at once.")
-      .def(nb::init<const std::string&, const std::filesystem::path&, int>(), "backend"_a,
-           "folder"_a, "threads"_a = 0, "Loads what a build wrote to `folder`. Raises EngineError.")
+      .def(nb::init<const std::string&, const Path&, int>(), "backend"_a, "folder"_a,
+           "threads"_a = 0, "Loads what a build wrote to `folder`. Raises EngineError.")
       .def_prop_ro("backend", &LoadedEngine::backend)
       .def("run", &LoadedEngine::run, "inputs"_a,
            "Runs flat tensors, in canonical order, without any check of their sizes or values.")

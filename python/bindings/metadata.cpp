@@ -228,7 +228,8 @@ void bind_sample_metadata(nb::module_& module) {
       .def_static(
           "from_inputs", &from_inputs, "args"_a, "kwargs"_a.none() = nb::none(), "strict"_a = false,
           "batch_size"_a.none() = nb::none(),
-          nb::sig("def from_inputs(args: tuple | list, kwargs: dict[str, object] | None = None, "
+          nb::sig("def from_inputs(args: tuple[typing.Any, ...] | list[typing.Any], kwargs: "
+                  "dict[str, typing.Any] | None = None, "
                   "strict: bool = False, batch_size: int | None = None) -> SampleMetadata"),
           "Metadata of a call's arguments. strict: constants are part of the graph. batch_size: by "
           "default that of "

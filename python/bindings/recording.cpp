@@ -14,6 +14,7 @@
 
 #include "bindings/python_values.h"
 #include "bindings/rebuild.h"
+#include "bindings/stub_types.h"
 #include "bindings/tensor_access.h"
 #include "graphtune/error.h"
 #include "graphtune/hash.h"
@@ -179,7 +180,8 @@ void bind_recording(nb::module_& module) {
             new (self) CallSignature(parameters_from(parameters));
           },
           "parameters"_a,
-          nb::sig("def __init__(self, parameters: Iterable[tuple[str, int, tuple[object, ...]]]) "
+          nb::sig("def __init__(self, parameters: collections.abc.Iterable[tuple[str, int, "
+                  "tuple[object, ...]]]) "
                   "-> None"),
           "(name, inspect's kind, (default,) or ()) for each parameter.");
   nb::class_<PendingCall>(module, "PendingCall", "A call that has begun.");
@@ -201,7 +203,8 @@ void bind_recording(nb::module_& module) {
             return self.begin(args.ptr(), kwargs.ptr(), *call) ? std::move(call) : nullptr;
           },
           "args"_a, "kwargs"_a,
-          nb::sig("def begin(self, args: tuple, kwargs: dict) -> PendingCall | None"),
+          nb::sig("def begin(self, args: tuple[typing.Any, ...], kwargs: dict[str, typing.Any]) -> "
+                  "PendingCall | None"),
           "Before the model runs. None while the call is being traced or transformed.")
       .def(
           "finish",
@@ -210,12 +213,13 @@ void bind_recording(nb::module_& module) {
           },
           "call"_a, "outputs"_a.none(),
           nb::sig("def finish(self, call: PendingCall, outputs: object) -> "
-                  "tuple[int, tuple, dict[str, object], object, int | None] | None"),
+                  "tuple[int, tuple[typing.Any, ...], dict[str, typing.Any], typing.Any, int | "
+                  "None] | None"),
           "After it ran: the sample to keep, or None.")
       .def("graphs", [](CallRecorder& self) { return self.recorder().graphs(); })
       .def(
           "find",
-          [](CallRecorder& self, nb::tuple args, nb::dict kwargs) {
+          [](CallRecorder& self, const Args& args, const Kwargs& kwargs) {
             const WalkerLease walker;
             walker->walk_inputs(args.ptr(), kwargs.ptr(), &self.signature());
             return self.recorder().find(CallKey(walker->tree(), self.recorder().options().strict));

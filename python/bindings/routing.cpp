@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -17,6 +16,7 @@
 
 #include "bindings/plan_conversion.h"
 #include "bindings/rebuild.h"
+#include "bindings/stub_types.h"
 #include "bindings/tensor_access.h"
 #include "bindings/tuned_router.h"
 #include "bindings/walk.h"
@@ -33,11 +33,17 @@ namespace {
 
 using Signature = const CallSignature*;  // null: as given
 
+template <typename Key>
+using RangesBy = nb::typed<nb::dict, Key, nb::typed<nb::tuple, int, int>>;
+using SizeLists = nb::typed<nb::list, nb::typed<nb::list, std::variant<int, std::string>>>;
+using ContractParts = nb::typed<nb::tuple, SizeLists, RangesBy<nb::str>, RangesBy<int>>;
+using SymbolValues = nb::typed<nb::dict, nb::str, int>;
+
 // --- tensors of a call in canonical order -------------------------------------------------------
 
-nb::list in_canonical_order(const Walker& walker) {
+TensorList in_canonical_order(const Walker& walker) {
   const CallTree& tree = walker.tree();
-  nb::list result;
+  TensorList result;
   for (std::size_t canonical = 0; canonical < walker.tensors().size(); ++canonical) {
     const std::size_t index = tree.is_canonical() ? canonical : tree.tensor_order()[canonical];
     result.append(nb::borrow(walker.tensors()[index].get()));
@@ -45,7 +51,7 @@ nb::list in_canonical_order(const Walker& walker) {
   return result;
 }
 
-std::vector<Object> in_callers_order(const Walker& walker, const nb::sequence& canonical) {
+std::vector<Object> in_callers_order(const Walker& walker, const TensorSequence& canonical) {
   const CallTree& tree = walker.tree();
   if (nb::len(canonical) != walker.tensors().size()) {
     throw ValueError("the call has " + std::to_string(walker.tensors().size()) + " tensors, " +
@@ -60,14 +66,15 @@ std::vector<Object> in_callers_order(const Walker& walker, const nb::sequence& c
   return tensors;
 }
 
-nb::list call_tensors(const nb::tuple& args, const nb::dict& kwargs, Signature signature) {
+TensorList call_tensors(const Args& args, const Kwargs& kwargs, Signature signature) {
   const WalkerLease walker;
   walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
   return in_canonical_order(*walker);
 }
 
-nb::tuple call_with_tensors(const nb::tuple& args, const nb::dict& kwargs,
-                            const nb::sequence& tensors, Signature signature) {
+nb::typed<nb::tuple, Args, Kwargs> call_with_tensors(const Args& args, const Kwargs& kwargs,
+                                                     const TensorSequence& tensors,
+                                                     Signature signature) {
   const WalkerLease walker;
   walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
   const std::vector<Object> ordered = in_callers_order(*walker, tensors);
@@ -78,13 +85,13 @@ nb::tuple call_with_tensors(const nb::tuple& args, const nb::dict& kwargs,
   return nb::make_tuple(new_args, new_kwargs);
 }
 
-nb::list result_tensors(const nb::handle result) {
+TensorList result_tensors(const nb::handle result) {
   const WalkerLease walker;
   walker->walk_result(result.ptr());
   return in_canonical_order(*walker);
 }
 
-nb::object result_with_tensors(const nb::handle result, const nb::sequence& tensors) {
+nb::object result_with_tensors(const nb::handle result, const TensorSequence& tensors) {
   const WalkerLease walker;
   walker->walk_result(result.ptr());
   const std::vector<Object> ordered = in_callers_order(*walker, tensors);
@@ -98,7 +105,7 @@ nb::object result_with_tensors(const nb::handle result, const nb::sequence& tens
 // --------------------------------------------------------------------------------------
 
 // (name, backend, folder)
-using EngineFolder = std::tuple<std::string, std::string, std::filesystem::path>;
+using EngineFolder = std::tuple<std::string, std::string, Path>;
 
 RoutedGraph make_graph(const GraphSpec& spec, const PlanEntries& plan,
                        const std::vector<EngineFolder>& engines,
@@ -155,7 +162,7 @@ nb::object size_to_python(const SizeExpr& size) {
 }
 
 // (sizes per tensor in canonical order, symbol -> range, canonical index -> allowed values)
-nb::tuple contract_parts(const GraphSpec& spec) {
+ContractParts contract_parts(const GraphSpec& spec) {
   const Contract contract = spec.contract();
   nb::list sizes;
   for (const std::vector<SizeExpr>& tensor : contract.sizes()) {
@@ -177,8 +184,8 @@ nb::tuple contract_parts(const GraphSpec& spec) {
   return nb::make_tuple(sizes, symbols, indices);
 }
 
-nb::object symbols_of_call(const GraphSpec& spec, const nb::tuple& args, const nb::dict& kwargs,
-                           Signature signature) {
+std::optional<SymbolValues> symbols_of_call(const GraphSpec& spec, const Args& args,
+                                            const Kwargs& kwargs, Signature signature) {
   const Contract contract = spec.contract();
   const WalkerLease walker;
   walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
@@ -187,9 +194,9 @@ nb::object symbols_of_call(const GraphSpec& spec, const nb::tuple& args, const n
   }
   std::vector<std::int64_t> values(contract.symbols().size());
   if (contract.check_sizes(walker->tree(), values)) {
-    return nb::none();
+    return std::nullopt;
   }
-  nb::dict result;
+  SymbolValues result;
   for (const std::uint32_t symbol : contract.used_symbols()) {
     result[symbol_name(symbol).c_str()] = values[symbol];
   }
@@ -213,7 +220,7 @@ GraphSpec with_contract(GraphSpec spec, Contract contract) {
   return spec;
 }
 
-nb::dict stats_of(const Router& router) {
+nb::typed<nb::dict, nb::str, nb::any> stats_of(const Router& router) {
   const CallStats stats = router.stats();
   nb::dict result;
   result["calls"] = stats.calls;
@@ -223,8 +230,8 @@ nb::dict stats_of(const Router& router) {
 }
 
 std::shared_ptr<TunedRouter> make_tuned_router(std::shared_ptr<Router> router, Signature signature,
-                                               const nb::sequence& templates,
-                                               const nb::sequence& weights) {
+                                               const AnySequence& templates,
+                                               const TensorSequence& weights) {
   std::vector<Object> forms;
   for (const nb::handle form : templates) {
     forms.push_back(Object::borrow(form.ptr()));
@@ -320,6 +327,9 @@ void bind_routing(nb::module_& module) {
             return outcome.result ? nb::steal(outcome.result.release()) : run_eagerly;
           },
           "args"_a, "kwargs"_a, "training"_a, "grad_enabled"_a,
+          nb::sig("def call(self, args: tuple[typing.Any, ...], kwargs: dict[str, typing.Any], "
+                  "training: bool, "
+                  "grad_enabled: bool) -> object"),
           "The result, a Miss, or RUN_EAGERLY.")
       .def("stats", [](const TunedRouter& router) { return stats_of(router.router()); });
   module.def("make_tuned_router", &make_tuned_router, "router"_a, "signature"_a.none(),

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/rebuild.h"
+#include "bindings/stub_types.h"
 #include "bindings/tensor_access.h"
 #include "bindings/walk.h"
 #include "graphtune/call_key.h"
@@ -109,17 +110,17 @@ Value value_from(const json& item) {
   return constant_from(item);
 }
 
-nb::list tensors_of(nb::handle object) {
+TensorList tensors_of(nb::handle object) {
   const WalkerLease walker;
   walker->walk_result(object.ptr());
-  nb::list tensors;
+  TensorList tensors;
   for (const Object& tensor : walker->tensors()) {
     tensors.append(nb::borrow(tensor.get()));
   }
   return tensors;
 }
 
-nb::object rebuild(nb::handle object, nb::sequence tensors, bool copy_containers) {
+nb::object rebuild(nb::handle object, const TensorSequence& tensors, bool copy_containers) {
   std::vector<Object> changed;
   for (const nb::handle tensor : tensors) {
     changed.push_back(Object::borrow(tensor.ptr()));

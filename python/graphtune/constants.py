@@ -45,20 +45,20 @@ def _digest(data: Any) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _text(value: object) -> str:
+def _text(value: Any) -> str:
     """The identity of any value that is made of constants."""
     cls = type(value)
     if cls is int:
-        return hex(value)  # type: ignore[call-overload, no-any-return]  # decimal is limited
+        return hex(value)  # decimal is limited
     if value is None or cls in (bool, float, str, bytes):
         return repr(value)
     if cls in (list, tuple):
-        inner = ", ".join(map(_text, value))  # type: ignore[call-overload]
+        inner = ", ".join(map(_text, value))
         if cls is list:
             return f"[{inner}]"
         return f"({inner},)" if inner else "()"
     if cls is dict:
-        items = ((_text(key), _text(item)) for key, item in value.items())  # type: ignore[attr-defined]
+        items = ((_text(key), _text(item)) for key, item in value.items())
         return "{" + ", ".join(f"{key}: {item}" for key, item in sorted(items)) + "}"
     if issubclass(cls, torch.Tensor):
         raise _NoValueError
@@ -72,7 +72,7 @@ def _text(value: object) -> str:
         parts = [f"{field.name}={_text(getattr(value, field.name, None))}" for field in dataclasses.fields(cls)]
         return f"{type_name(cls)}({', '.join(parts)})"
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return f"{type_name(cls)}({', '.join(map(_text, value))})"  # type: ignore[call-overload]
+        return f"{type_name(cls)}({', '.join(map(_text, value))})"
     raise _NoValueError
 
 

@@ -46,7 +46,7 @@ def _copy_attributes(source: Any, target: Any) -> None:
         object.__setattr__(target, name, value)
 
 
-def _new_object(cls: type) -> Any:
+def _new_object(cls: Any) -> Any:
     try:
         return object.__new__(cls)
     except TypeError:  # a class that is stored in its own way, such as an exception
@@ -91,7 +91,8 @@ def _rebuild_fields(value: Any, children: list[Any]) -> Any:
 
 
 def _rebuild_namespace(value: Any, children: list[Any]) -> Any:
-    new = type(value).__new__(type(value))
+    cls: Any = type(value)
+    new = cls.__new__(cls)
     _copy_attributes(value, new)
     new.__dict__.update(zip(value.__dict__, children, strict=True))
     return new
@@ -226,7 +227,8 @@ def _build_namespace(cls: Any, pairs: Sequence[tuple[Step, Any]]) -> Any:
 def _build_mapping(cls: Any, pairs: Sequence[tuple[Step, Any]]) -> Any:
     items: dict[Any, Any] = {key: child for (_, key), child in pairs}
     if issubclass(cls, dict):
-        if dataclasses.is_dataclass(cls):  # ModelOutput: the attributes of absent items come from its constructor
+        has_fields = dataclasses.is_dataclass(cls)
+        if has_fields:  # ModelOutput: the attributes of absent items come from its constructor
             return cls(**items)
         base = _dict_base(cls)
         new = base.__new__(cls)

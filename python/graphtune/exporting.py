@@ -56,6 +56,8 @@ __all__ = [
 class FlatModule(torch.nn.Module):
     """A model seen as a function of the flat list of its call's tensors to the flat tuple of its result's tensors."""
 
+    __call__: Callable[..., tuple[torch.Tensor, ...]]  # nn.Module's gives Any
+
     def __init__(
         self,
         model: torch.nn.Module,

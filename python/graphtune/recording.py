@@ -6,7 +6,7 @@ import copy
 import functools
 import inspect
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -181,13 +181,20 @@ class RecordingModule(nn.Module):
     """
 
     _graphtune_class: type[RecordingModule] | None = None  # of a class that _class_for made: what it was made for
+    _graphtune_wrapped: nn.Module
+    _graphtune_name: str
+    _graphtune_signature: _core.Signature
+    _graphtune_recorder: _core.CallRecorder
+    _graphtune_samples: dict[int, list[RecordedSample]]
+    _graphtune_full: bool
 
     def __new__(cls, module: nn.Module, *args: Any, **kwargs: Any) -> RecordingModule:
         if not isinstance(module, nn.Module):
             raise GraphtuneTypeError(f"module must be an nn.Module, not {type(module).__name__}")
         if isinstance(module, RecordingModule):
             raise GraphtuneTypeError("module is wrapped already; wrap what it wraps: module.wrapped")
-        return super().__new__(_class_for(cls._graphtune_class or cls, type(module)))
+        classes: tuple[type, type] = (cls._graphtune_class or cls, type(module))
+        return super().__new__(_class_for(*classes))
 
     def __init__(self, module: nn.Module, name: str | None = None, strict: bool | None = None) -> None:
         super().__init__()
@@ -301,7 +308,7 @@ class RecordingModule(nn.Module):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._graphtune_wrapped!r})"
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., RecordingModule], tuple[Any, ...]]:
         hooks = {attribute: self.__dict__[attribute] for attribute in _OWN_HOOKS if attribute in self.__dict__}
         state = {"name": self.name, "strict": self.strict, "hooks": hooks}
         return _restore, (self._graphtune_class, self._graphtune_wrapped, state)
