@@ -64,51 +64,53 @@ def serve_from_cpp(model: torch.nn.Module, tokenize, sentences: list[str], bundl
     """Runs the same token ids in a process without Python and compares embeddings and time with eager."""
     tool = find_tool()
     libraries = subprocess.run(["ldd", tool], capture_output=True, text=True, check=True).stdout
-    print(f"==> {display_path(tool)} links libpython: {'yes' if 'libpython' in libraries else 'no'}")
+    linked = "yes" if "libpython" in libraries else "no"
+    print(f"==> {display_path(tool)} run: a C++ process; it links libpython: {linked}")
 
-    folder = bundle.parent
-    calls: dict[str, torch.Tensor] = {}
-    expected: list[torch.Tensor] = []
-    eager_seconds: list[float] = []
-    masks: list[torch.Tensor] = []
-    starts: list[tuple[int, int]] = []
+    worst, calls = 0.0, 0
+    print("C++ against eager, the same token ids, median of 7 calls each:")
     for batch_size in BATCH_SIZES:
-        starts += [(start, batch_size) for start in range(0, 5 * batch_size, batch_size)]
-    with torch.no_grad():
-        for number, (start, batch_size) in enumerate(starts):
-            inputs = tokenize(sentences[start : start + batch_size])
-            hidden, seconds = timed(lambda inputs=inputs: model(**inputs).last_hidden_state)
-            eager_seconds.append(seconds)
-            masks.append(inputs["attention_mask"])
-            expected.append(embed(hidden, inputs["attention_mask"]))
-            calls.update({f"{number}/{name}": tensor.contiguous() for name, tensor in inputs.items()})
-    save_file(calls, folder / "token_ids.safetensors")
+        batches = [tokenize(sentences[start : start + batch_size]) for start in range(0, 5 * batch_size, batch_size)]
+        with torch.no_grad():
+            eager = [timed(lambda inputs=inputs: model(**inputs).last_hidden_state) for inputs in batches]
+        results = run_tool(tool, bundle, batches)
+        if results is None:
+            return 1
+        hidden, seconds = results
+        for inputs, (expected, _), got in zip(batches, eager, hidden, strict=True):
+            mask = inputs["attention_mask"]
+            worst = max(worst, (embed(got, mask) - embed(expected, mask)).abs().max().item())
+            calls += 1
+        eager_mean, tuned_mean = (sum(times) / len(times) for times in ([t for _, t in eager], seconds))
+        print(f"  batch {batch_size}: eager {eager_mean * 1e3:7.2f} ms, tuned {tuned_mean * 1e3:7.2f} ms, "
+              f"{eager_mean / tuned_mean:.2f}x", flush=True)  # fmt: skip
+    agree = worst <= 1e-4
+    print(f"Embeddings of {calls} calls: largest deviation from eager {worst:.1e} "
+          f"({'within' if agree else 'OUTSIDE'} 1e-4)")  # fmt: skip
+    return 0 if agree else 1
 
+
+def run_tool(
+    tool: Path, bundle: Path, batches: list[dict[str, torch.Tensor]]
+) -> tuple[list[torch.Tensor], list[float]] | None:
+    """`graphtune run` over some batches: the hidden states, and the median seconds of each call."""
+    folder = bundle.parent
+    calls = {
+        f"{number}/{name}": tensor.contiguous()
+        for number, inputs in enumerate(batches)
+        for name, tensor in inputs.items()
+    }
+    save_file(calls, folder / "token_ids.safetensors")
     command = [tool, "run", bundle, "--input", folder / "token_ids.safetensors"]
     command += ["--output", folder / "hidden.safetensors", "--report", folder / "run.json", "--repeat", "7"]
     completed = subprocess.run(command, text=True, capture_output=True)
-    print(completed.stdout, end="")
     if completed.returncode != 0:
-        print(completed.stderr, end="", file=sys.stderr)
-        return 1
+        print(completed.stdout, completed.stderr, sep="", file=sys.stderr)
+        return None
     results = load_file(folder / "hidden.safetensors")
     report = json.loads((folder / "run.json").read_text())
-
-    worst = 0.0
-    print("\nC++ against eager (median of 7 calls each):")
-    for batch_size in BATCH_SIZES:
-        numbers = [number for number, (_, size) in enumerate(starts) if size == batch_size]
-        for number in numbers:
-            embeddings = embed(results[f"{number}/last_hidden_state"], masks[number])
-            worst = max(worst, (embeddings - expected[number]).abs().max().item())
-        eager = sum(eager_seconds[number] for number in numbers)
-        tuned = sum(report["calls"][number]["median_seconds"] for number in numbers)
-        print(f"  batch {batch_size}: eager {eager / len(numbers) * 1e3:7.2f} ms, "
-              f"tuned {tuned / len(numbers) * 1e3:7.2f} ms, {eager / tuned:.2f}x")  # fmt: skip
-    agree = worst <= 1e-4
-    print(f"\nEmbeddings of {len(starts)} calls: largest deviation from eager {worst:.1e} "
-          f"({'within' if agree else 'OUTSIDE'} 1e-4)")  # fmt: skip
-    return 0 if agree else 1
+    hidden = [results[f"{number}/last_hidden_state"] for number in range(len(batches))]
+    return hidden, [report["calls"][number]["median_seconds"] for number in range(len(batches))]
 
 
 def timed(call, repeats: int = 7):

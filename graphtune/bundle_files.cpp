@@ -124,7 +124,7 @@ void check_files(const Bundle& bundle, bool verify) {
 void copy_files(const fs::path& source, const fs::path& target, const std::string& folder,
                 std::map<std::string, StoredFile>& files) {
   for (const std::string& relative : list_files(source, source)) {
-    const std::string name = folder + "/" + relative;
+    const std::string name = fmt::format("{}/{}", folder, relative);
     const std::string fault = bundle_name_fault(name);
     if (!fault.empty()) {
       throw BundleError(fmt::format("{}: {}", python_repr(name), fault));

@@ -57,7 +57,7 @@ std::string too_many_graphs(std::uint32_t max_graphs, const GraphSpec& last, con
 }  // namespace
 
 Recorder::Recorded Recorder::record(const CallTree& input, const CallTree& output,
-                                    std::optional<std::int64_t> batch_size) {
+                                    std::optional<std::int64_t> batch_size, bool can_store) {
   if (batch_size) {
     check_batch_size(*batch_size);
   }
@@ -84,16 +84,26 @@ Recorder::Recorded Recorder::record(const CallTree& input, const CallTree& outpu
                     SampleMetadata(input, options_.strict, batch_size),
                     SampleMetadata(output, true, batch_size));
     graphs_.reserve(graphs_.size() + 1);
-    stored_.reserve(stored_.size() + 1);
+    shelves_.reserve(shelves_.size() + 1);
     by_key_.emplace(key, recorded.graph);
     graphs_.push_back(std::move(graph));  // can't fail any more: the three stay in step
-    stored_.push_back(0);
+    shelves_.emplace_back(options_.max_samples_stored);
   }
-  if (recorded.new_shapes && stored_[recorded.graph] < options_.max_samples_stored) {
-    ++stored_[recorded.graph];
-    recorded.store = true;
+  if (recorded.new_shapes && can_store) {
+    SampleShelf& shelf = shelves_[recorded.graph];
+    recorded.place = shelf.place_for(batch_size);
+    if (recorded.place) {
+      shelf.put(*recorded.place, batch_size);
+    }
   }
   return recorded;
+}
+
+bool Recorder::wants(const CallKey& key, std::optional<std::int64_t> batch_size) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(key);
+  return found == by_key_.end() ? options_.max_samples_stored > 0
+                                : shelves_[found->second].place_for(batch_size).has_value();
 }
 
 std::optional<std::uint32_t> Recorder::find(const CallKey& key) const {
@@ -123,7 +133,7 @@ void Recorder::set_eager_reason(std::uint32_t graph, std::string reason) {
 void Recorder::clear() {
   const std::lock_guard lock(mutex_);
   graphs_.clear();
-  stored_.clear();
+  shelves_.clear();
   by_key_.clear();
 }
 

@@ -9,6 +9,7 @@
 
 #include "graphtune/call_key.h"
 #include "graphtune/graph_spec.h"
+#include "graphtune/sample_shelf.h"
 
 namespace graphtune {
 
@@ -27,12 +28,16 @@ class GRAPHTUNE_API Recorder {
     std::uint32_t graph = 0;  ///< index into graphs()
     bool new_graph = false;
     bool new_shapes = false;  ///< sizes (or a batch size) that this graph had not seen
-    bool store =
-        false;  ///< the caller should keep this sample's tensors: shapes are new and there is room
+    /// Shapes are new, and the caller should keep this sample's tensors: at this place among the
+    /// graph's samples, where it may replace another.
+    std::optional<std::uint32_t> place;
   };
-  /// Throws ValueError above max_graphs; what was recorded stays.
+  /// Throws ValueError above max_graphs; what was recorded stays. `can_store` false: the caller
+  /// doesn't have the sample's tensors, so that no place is given to it.
   Recorded record(const CallTree& input, const CallTree& output,
-                  std::optional<std::int64_t> batch_size);
+                  std::optional<std::int64_t> batch_size, bool can_store = true);
+  /// Whether a sample of new shapes would be given a place.
+  [[nodiscard]] bool wants(const CallKey& key, std::optional<std::int64_t> batch_size) const;
 
   /// Index of the graph with this key, if recorded.
   [[nodiscard]] std::optional<std::uint32_t> find(const CallKey& key) const;
@@ -46,7 +51,7 @@ class GRAPHTUNE_API Recorder {
   Options options_;
   mutable std::mutex mutex_;
   std::vector<GraphSpec> graphs_;
-  std::vector<std::uint32_t> stored_;
+  std::vector<SampleShelf> shelves_;
   std::unordered_map<CallKey, std::uint32_t, CallKeyHash> by_key_;
 };
 

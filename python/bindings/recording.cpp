@@ -99,16 +99,13 @@ bool CallRecorder::begin(PyObject* args, PyObject* kwargs, PendingCall& call) {
   }
   call.batch_size = context_batch_size();
   const CallKey key(walker.tree(), recorder_.options().strict);
-  call.key_hash = key.hash();
   call.fingerprint = fingerprint_of(key, walker.tree(), call.batch_size);
   call.versions.clear();
   for (const Object& tensor : walker.tensors()) {
     call.versions.push_back(version_of(tensor.get()));
   }
-  const auto stored = stored_.find(call.key_hash);
-  const bool room =
-      (stored == stored_.end() ? 0 : stored->second) < recorder_.options().max_samples_stored;
-  if (room && seen_.size() < kMaxSeen && seen_.count(call.fingerprint) == 0) {
+  if (seen_.size() < kMaxSeen && seen_.count(call.fingerprint) == 0 &&
+      recorder_.wants(key, call.batch_size)) {
     copy_arguments(args, kwargs, call);
   }
   return true;
@@ -122,7 +119,8 @@ nb::object CallRecorder::finish(PendingCall& call, PyObject* outputs) {
   }
   const std::string written = find_written_input(call);
   const Recorder::Recorded recorded =
-      recorder_.record(call.walker->tree(), result->tree(), call.batch_size);
+      recorder_.record(call.walker->tree(), result->tree(), call.batch_size,
+                       static_cast<bool>(call.args));  // if not, only the result's sizes are new
   if (seen_.size() < kMaxSeen) {
     seen_.insert(call.fingerprint);
   }
@@ -131,19 +129,14 @@ nb::object CallRecorder::finish(PendingCall& call, PyObject* outputs) {
         recorded.graph,
         fmt::format("forward writes to its input {} in place, which no engine does", written));
   }
-  if (!recorded.store) {
+  if (!recorded.place) {
     return nb::none();
   }
-  if (!call.args) {
-    return nb::none();  // only the result's sizes are new: what the arguments were is not known any
-                        // more
-  }
-  ++stored_[call.key_hash];
   const std::vector<Object> clones = clone_all(result->tensors());
   Rebuilder rebuilder(clones, true);
   Object copy = rebuilder.rebuild(outputs);
   rebuilder.finish();
-  return nb::make_tuple(recorded.graph, nb::steal(call.args.release()),
+  return nb::make_tuple(recorded.graph, *recorded.place, nb::steal(call.args.release()),
                         nb::steal(call.kwargs.release()), nb::steal(copy.release()),
                         call.batch_size);
 }
@@ -167,7 +160,6 @@ std::string CallRecorder::find_written_input(const PendingCall& call) const {
 void CallRecorder::clear() {
   recorder_.clear();
   seen_.clear();
-  stored_.clear();
   written_.clear();
 }
 
@@ -212,10 +204,12 @@ void bind_recording(nb::module_& module) {
             return self.finish(call, outputs.ptr());
           },
           "call"_a, "outputs"_a.none(),
-          nb::sig("def finish(self, call: PendingCall, outputs: object) -> "
-                  "tuple[int, tuple[typing.Any, ...], dict[str, typing.Any], typing.Any, int | "
-                  "None] | None"),
-          "After it ran: the sample to keep, or None.")
+          nb::sig(
+              "def finish(self, call: PendingCall, outputs: object) -> "
+              "tuple[int, int, tuple[typing.Any, ...], dict[str, typing.Any], typing.Any, int | "
+              "None] | None"),
+          "After it ran: the sample to keep, with its graph and its place among that graph's "
+          "samples; or None.")
       .def("graphs", [](CallRecorder& self) { return self.recorder().graphs(); })
       .def(
           "find",

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -18,8 +17,7 @@ namespace graphtune::python {
 struct PendingCall {
   WalkerLease walker;
   std::optional<std::int64_t> batch_size;
-  std::uint64_t fingerprint = 0;  ///< of graph, sizes and batch size
-  std::uint64_t key_hash = 0;
+  std::uint64_t fingerprint = 0;                       ///< of graph, sizes and batch size
   std::vector<std::optional<std::uint32_t>> versions;  ///< of the tensors, in the caller's order
   // Of a call that may be worth keeping: copies from before the model ran.
   std::vector<Object> clones;
@@ -51,8 +49,7 @@ class CallRecorder {
 
   Recorder recorder_;
   CallSignature signature_;
-  std::unordered_set<std::uint64_t> seen_;                   // fingerprints
-  std::unordered_map<std::uint64_t, std::uint32_t> stored_;  // key hash -> samples kept
+  std::unordered_set<std::uint64_t> seen_;     // fingerprints
   std::unordered_set<std::uint32_t> written_;  // graphs whose inputs were seen to be written
 };
 

@@ -22,16 +22,16 @@ from graphtune.types import register_type
 if _TYPE_CHECKING:
     from graphtune._core import list_backends
     from graphtune.bundles import LoadedModule, load, save
-    from graphtune.graph_tuner import TuneOptions
     from graphtune.module import Module
     from graphtune.result import TuneResult
+    from graphtune.tune_options import TuneOptions
     from graphtune.tuner import tune
 
 # Imported when they are first used: worker processes, and programs that only look at metadata, start without them.
 _LAZY = {
     "LoadedModule": "bundles",
     "Module": "module",
-    "TuneOptions": "graph_tuner",
+    "TuneOptions": "tune_options",
     "TuneResult": "result",
     "list_backends": "_core",
     "load": "bundles",

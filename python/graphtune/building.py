@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .process_group import available_memory, end_group, group_memory, last_lines, signal_name, start_python
 
-__all__ = ["BuildJob", "BuildResult", "build", "builder_names", "register_builder"]
+__all__ = ["BuildJob", "BuildResult", "build", "build_all", "builder_names", "register_builder"]
 
 ENGINE_FILE = "engine.json"
 _RESULT_FILE = "build_result.json"
@@ -80,59 +81,122 @@ class BuildResult:
 
 def build(job: BuildJob, on_wait: Callable[[float], None] | None = None) -> BuildResult:
     """Builds and waits; `on_wait` is called with the seconds so far. Ctrl-C ends the builder and all it started."""
-    function = _BUILDERS.get(job.backend)
-    if function is None:
-        raise ValueError(f"backend: {job.backend!r} is not one of {', '.join(builder_names())}")
-    folder = Path(job.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in (ENGINE_FILE, _RESULT_FILE, _LOG_FILE):
-        (folder / name).unlink(missing_ok=True)
-    job_file = folder / _JOB_FILE
-    job_file.write_text(json.dumps({**vars(job), "function": function}))
+    results: list[BuildResult] = []
+    build_all([job], lambda _, result: results.append(result), on_wait=on_wait)
+    return results[0]
 
-    started = time.monotonic()
-    process = start_python(["-m", "graphtune.build_worker", str(job_file)], folder / _LOG_FILE)
+
+def build_all(
+    jobs: Sequence[BuildJob],
+    on_done: Callable[[BuildJob, BuildResult], None],
+    *,
+    at_once: int = 1,
+    on_start: Callable[[BuildJob], None] | None = None,
+    on_wait: Callable[[float], None] | None = None,
+) -> None:
+    """Builds jobs, up to `at_once` side by side; `on_done` gets each result as soon as it is there.
+
+    Builds that run side by side share the memory: where they need more than the share of a job together, the one that
+    started last is stopped and built again alone. Ctrl-C ends all that run and is raised on.
+    """
+    for job in jobs:
+        if job.backend not in _BUILDERS:
+            raise ValueError(f"backend: {job.backend!r} is not one of {', '.join(builder_names())}")
+    waiting, alone = deque(jobs), deque[BuildJob]()
+    running: list[_Build] = []
     try:
-        stopped, peak = _wait(process, job, started, on_wait)
+        while waiting or alone or running:
+            while waiting and len(running) < at_once:
+                running.append(_start(waiting.popleft(), on_start))
+            if not running:
+                running.append(_start(alone.popleft(), on_start))
+            ended = running[0].wait(0.1)
+            total = sum(build.measure() for build in running)
+            last = running[-1]
+            if len(running) > 1 and total > last.most_memory and not last.over_limit():
+                last.end()
+                running.pop()
+                alone.append(last.job)
+            for build in [b for b in running if (ended and b is running[0]) or b.wait(0) or b.over_limit()]:
+                running.remove(build)
+                on_done(build.job, build.finish())
+            if running and on_wait is not None:
+                on_wait(running[0].seconds)
     finally:
-        end_group(process)
-    seconds = time.monotonic() - started
-    status, reason, engine = _judge(process.returncode, folder, stopped)
-    (folder / _RESULT_FILE).unlink(missing_ok=True)
-    job_file.unlink(missing_ok=True)
-    return BuildResult(
-        backend=job.backend,
-        status=status,
-        reason=reason,
-        output=str(folder),
-        files=_artefacts(folder) if status == "built" else [],
-        seconds=seconds,
-        peak_memory_bytes=peak,
-        log=str(folder / _LOG_FILE),
-        engine=engine,
-    )
+        for build in running:
+            build.end()
 
 
-def _wait(
-    process: subprocess.Popen[bytes], job: BuildJob, started: float, on_wait: Callable[[float], None] | None
-) -> tuple[tuple[str, str] | None, int]:
-    """Waits for the end of the process, or for a limit; gives the limit and the peak of memory."""
-    most = int(available_memory() * job.memory_share)
-    peak = 0
-    while True:
+def _start(job: BuildJob, on_start: Callable[[BuildJob], None] | None) -> _Build:
+    if on_start is not None:
+        on_start(job)
+    return _Build(job)
+
+
+class _Build:
+    """A builder that runs."""
+
+    def __init__(self, job: BuildJob) -> None:
+        self.job = job
+        self.most_memory = int(available_memory() * job.memory_share)
+        self._peak = 0
+        self._stopped: tuple[str, str] | None = None
+        self._folder = Path(job.output)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for name in (ENGINE_FILE, _RESULT_FILE, _LOG_FILE):
+            (self._folder / name).unlink(missing_ok=True)
+        job_file = self._folder / _JOB_FILE
+        job_file.write_text(json.dumps({**vars(job), "function": _BUILDERS[job.backend]}))
+        self._started = time.monotonic()
+        self._process = start_python(["-m", "graphtune.build_worker", str(job_file)], self._folder / _LOG_FILE)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended by itself."""
         try:
-            process.wait(timeout=0.1)
-            return None, peak
+            self._process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
-            pass
-        peak = max(peak, group_memory(process))
-        passed = time.monotonic() - started
-        if peak > most:
-            return ("memory", f"needed more than {most / 2**30:.1f} GiB of memory"), peak
-        if passed > job.time_limit_s:
-            return ("timeout", f"not done after {job.time_limit_s:g} s"), peak
-        if on_wait is not None:
-            on_wait(passed)
+            return False
+        return True
+
+    def measure(self) -> int:
+        """Bytes of memory that it holds now; its peak is kept."""
+        now = group_memory(self._process)
+        self._peak = max(self._peak, now)
+        return now
+
+    def over_limit(self) -> bool:
+        if self._peak > self.most_memory:
+            self._stopped = ("memory", f"needed more than {self.most_memory / 2**30:.1f} GiB of memory")
+        elif self.seconds > self.job.time_limit_s:
+            self._stopped = ("timeout", f"not done after {self.job.time_limit_s:g} s")
+        return self._stopped is not None
+
+    def end(self) -> None:
+        end_group(self._process)
+
+    def finish(self) -> BuildResult:
+        """Ends what still runs of it, and says what came of it."""
+        self.end()
+        seconds = self.seconds
+        folder = self._folder
+        status, reason, engine = _judge(self._process.returncode, folder, self._stopped)
+        (folder / _RESULT_FILE).unlink(missing_ok=True)
+        (folder / _JOB_FILE).unlink(missing_ok=True)
+        return BuildResult(
+            backend=self.job.backend,
+            status=status,
+            reason=reason,
+            output=str(folder),
+            files=_artefacts(folder) if status == "built" else [],
+            seconds=seconds,
+            peak_memory_bytes=self._peak,
+            log=str(folder / _LOG_FILE),
+            engine=engine,
+        )
 
 
 def _judge(return_code: int, folder: Path, stopped: tuple[str, str] | None) -> tuple[str, str, dict[str, Any] | None]:

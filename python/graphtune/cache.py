@@ -9,13 +9,13 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["BuildCache", "cache_folder", "fingerprint", "update_digest"]
+__all__ = ["BuildCache", "Staging", "cache_folder", "fingerprint", "update_digest"]
 
 _RECEIPT = "build.json"
 
@@ -98,38 +98,51 @@ class BuildCache:
             return None  # damaged: it is built again and replaced
         return place / "engine", facts["receipt"]
 
-    def build(self, key: str, builder: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
-        """Runs ``builder(folder)`` and keeps what it wrote, with the receipt that it returned.
-
-        Whatever the builder raises passes through and nothing is kept.
-        """
-        builds = self.folder / "builds"
-        builds.mkdir(parents=True, exist_ok=True)
-        staging = builds / f".{key}.{os.getpid()}"
-        shutil.rmtree(staging, ignore_errors=True)
-        engine = staging / "engine"
-        engine.mkdir(parents=True)
+    @contextlib.contextmanager
+    def stage(self, key: str) -> Iterator[Staging]:
+        """A folder to build in, beside the build's place; what was not kept when the context ends is removed."""
+        staging = Staging(self, key)
         try:
-            receipt = builder(engine)
-            files = {
-                path.relative_to(engine).as_posix(): {"size": path.stat().st_size, "sha256": file_digest(path)}
-                for path in sorted(engine.rglob("*"))
-                if path.is_file()
-            }
-            text = json.dumps({"files": files, "receipt": receipt}, indent=1, sort_keys=True)
-            (staging / _RECEIPT).write_text(text, encoding="utf-8")
-            place = builds / key
-            if place.exists():
-                shutil.rmtree(place)
-            try:
-                staging.rename(place)
-            except OSError:
-                # Another process finished the same build first: its result serves as well.
-                if self.find(key) is None:
-                    raise
+            yield staging
         finally:
-            shutil.rmtree(staging, ignore_errors=True)
-        return place / "engine", receipt
+            staging.remove()
+
+
+class Staging:
+    """Where a build is made before it is kept; its engine's files belong into ``engine``."""
+
+    def __init__(self, cache: BuildCache, key: str) -> None:
+        self._cache = cache
+        self._key = key
+        builds = cache.folder / "builds"
+        builds.mkdir(parents=True, exist_ok=True)
+        self._folder = builds / f".{key}.{os.getpid()}"
+        self.remove()
+        self.engine = self._folder / "engine"
+        self.engine.mkdir(parents=True)
+
+    def keep(self, receipt: Mapping[str, Any]) -> Path:
+        """Moves the build to its place, with the receipt and the digests of its files; gives the engine's folder."""
+        files = {
+            path.relative_to(self.engine).as_posix(): {"size": path.stat().st_size, "sha256": file_digest(path)}
+            for path in sorted(self.engine.rglob("*"))
+            if path.is_file()
+        }
+        text = json.dumps({"files": files, "receipt": dict(receipt)}, indent=1, sort_keys=True)
+        (self._folder / _RECEIPT).write_text(text, encoding="utf-8")
+        place = self._cache.folder / "builds" / self._key
+        if place.exists():
+            shutil.rmtree(place)
+        try:
+            self._folder.rename(place)
+        except OSError:
+            # Another process finished the same build first: its result serves as well.
+            if self._cache.find(self._key) is None:
+                raise
+        return place / "engine"
+
+    def remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def file_digest(path: Path) -> str:

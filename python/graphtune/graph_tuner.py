@@ -12,52 +12,23 @@ from typing import Any
 import torch
 
 from . import _core
-from .building import BuildJob, build
-from .cache import BuildCache, fingerprint
+from .candidate_builds import EngineFolder, build_candidates
 from .config import config
 from .exporting import ExportedGraph, ExportError, FlatModule, export_flat
 from .index_ranges import find_index_ranges
 from .planning import PlanEntry, choose_plan
 from .probing import Point, grid
 from .processes import Worker, WorkerFailure
-from .result import CandidateResult, GraphResult, SpeedUp, plan_entries
+from .result import GraphResult, SpeedUp, plan_entries
 from .size_expressions import symbols_of
+from .tune_options import TuneOptions
 from .turns import LocalParticipant, Participant, WorkerParticipant, take_turns
 from .validation import Case, CaseMaker, validate
-from .versions import library_versions
 
-__all__ = ["EngineFolder", "GraphTuner", "Sample", "TuneOptions", "TunedGraph"]
+__all__ = ["GraphTuner", "Sample", "TunedGraph"]
 
 Ranges = dict[str, tuple[int, int]]
 EAGER = "eager"
-
-
-@dataclasses.dataclass(frozen=True)
-class TuneOptions:
-    """How to tune; the defaults are meant to be left alone.
-
-    ``backends`` are tried in this order, and of two that are equally fast the first is taken. ``measure_seconds`` is
-    the budget of one graph. ``tolerances`` maps dtype names ("float32") to (relative, absolute) and replaces the
-    defaults. ``gate`` is how much faster than eager an engine has to be; ``force`` names a backend that is taken
-    whenever its values are right, however fast it is. ``threads`` is given to the engines, 0 lets each decide.
-    ``batch_sizes`` are measured besides those of the stored samples, where they lie in the learned range.
-    """
-
-    backends: tuple[str, ...] = ("openvino", "aoti")
-    measure_seconds: float = 30.0
-    build_seconds: float = 900.0
-    build_memory_share: float = 0.8
-    tolerances: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
-    gate: float = 1.01
-    force: str | None = None
-    threads: int = 0
-    batch_sizes: tuple[int, ...] = ()
-    cache: BuildCache | None = None
-    report: Callable[[str], None] = lambda text: None
-
-    def named(self, name: str) -> TuneOptions:
-        """The same, with the name of what is tuned in front of each report."""
-        return dataclasses.replace(self, report=lambda text: self.report(f"{name}: {text}"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,16 +39,6 @@ class Sample:
     kwargs: dict[str, Any]
     outputs: Any
     batch_size: int | None
-
-
-@dataclasses.dataclass(frozen=True)
-class EngineFolder:
-    """A built engine: its name in the plan, its backend, and where it lies."""
-
-    name: str
-    backend: str
-    folder: Path
-    info: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +72,6 @@ class GraphTuner:
         self._spec = spec
         self._samples = samples
         self._options = options
-        self._cache = options.cache or BuildCache()
         self._result = GraphResult(name=spec.name, description=spec.describe(_core.InfoLevel.FULL))
         self._sizes, self._ranges, _ = _core.contract_parts(spec) if not spec.eager_reason else ([], {}, {})
 
@@ -157,7 +117,8 @@ class GraphTuner:
         measured = {point: case for point in points if (case := maker.case(point)) is not None}
         self._result.points = [point.values for point in measured]
 
-        engines = self._build_all(exported, folder)
+        candidates, engines = build_candidates(exported, self._options)
+        self._result.candidates += candidates
         workers = self._validated_workers(engines, cases)
         try:
             ratios = self._measure(workers, measured)
@@ -238,56 +199,6 @@ class GraphTuner:
             self._ranges = dict(exported.ranges)
         return again
 
-    def _build_all(self, exported: ExportedGraph, folder: Path) -> dict[str, EngineFolder]:
-        assert exported.program is not None
-        program = fingerprint(exported.program)
-        engines = {}
-        for backend in self._options.backends:
-            candidate = CandidateResult(name=backend, status="failed")
-            self._result.candidates.append(candidate)
-            built = self._build_one(backend, program, exported, folder, candidate)
-            if built is not None:
-                engines[backend] = built
-        return engines
-
-    def _build_one(
-        self, backend: str, program: str, exported: ExportedGraph, folder: Path, candidate: CandidateResult
-    ) -> EngineFolder | None:
-        options = {"shapes": exported.shapes, "ranges": exported.ranges, "conditions": exported.conditions}
-        key = self._cache.key(program, backend, options, library_versions())
-        found = self._cache.find(key)
-        if found is not None:
-            candidate.reused = True
-            candidate.build_seconds = found[1]["seconds"]
-            return EngineFolder(backend, backend, found[0], found[1])
-        self._options.report(f"building {backend}")
-
-        def builder(target: Path) -> dict[str, Any]:
-            job = BuildJob(
-                backend=backend,
-                program=exported.path,
-                output=str(target),
-                shapes=exported.shapes,
-                ranges=exported.ranges,
-                conditions=exported.conditions,
-                time_limit_s=self._options.build_seconds,
-                memory_share=self._options.build_memory_share,
-            )
-            outcome = build(job)
-            candidate.build_seconds = outcome.seconds
-            if not outcome.built:
-                raise _BuildFailedError(outcome.reason)
-            Path(outcome.log).unlink(missing_ok=True)
-            assert outcome.engine is not None
-            return {"seconds": outcome.seconds, "versions": outcome.engine.get("versions", {})}
-
-        try:
-            place, receipt = self._cache.build(key, builder)
-        except _BuildFailedError as failure:
-            candidate.reason = str(failure)
-            return None
-        return EngineFolder(backend, backend, place, receipt)
-
     def _validated_workers(self, engines: Mapping[str, EngineFolder], cases: Sequence[Case]) -> dict[str, Worker]:
         names = _core.output_names(self._spec)
         workers: dict[str, Worker] = {}
@@ -357,8 +268,9 @@ class GraphTuner:
                     SpeedUp(
                         point.values,
                         ratio.value,
-                        ratio.low if ratio.low is not None else ratio.value,
-                        ratio.high if ratio.high is not None else ratio.value,
+                        ratio.low,
+                        ratio.high,
+                        ratio.rounds,
                         turns.median(EAGER, str(point)),
                         turns.median(candidate.name, str(point)),
                     )
@@ -475,7 +387,3 @@ class GraphTuner:
         outputs = self._samples[0].outputs
         placeholders = [torch.empty(0, dtype=tensor.dtype) for tensor in _core.result_tensors(outputs)]
         return _core.result_with_tensors(outputs, placeholders)
-
-
-class _BuildFailedError(Exception):
-    """A build that gave no engine; its text is the reason."""

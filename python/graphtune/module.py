@@ -17,10 +17,11 @@ from .bundles import write_bundle
 from .cache import update_digest
 from .config import config
 from .errors import GraphtuneValueError, MissError
-from .graph_tuner import GraphTuner, Sample, TunedGraph, TuneOptions
+from .graph_tuner import GraphTuner, Sample, TunedGraph
 from .recording import RecordingModule
 from .result import GraphResult, TuneResult
 from .settling import settle_ambiguities
+from .tune_options import TuneOptions
 from .tuner import make_options, recording_session, require_eval
 
 __all__ = ["MISS_POLICIES", "Module", "weights_digest", "weights_of"]

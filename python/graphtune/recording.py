@@ -185,7 +185,7 @@ class RecordingModule(nn.Module):
     _graphtune_name: str
     _graphtune_signature: _core.Signature
     _graphtune_recorder: _core.CallRecorder
-    _graphtune_samples: dict[int, list[RecordedSample]]
+    _graphtune_samples: dict[int, dict[int, RecordedSample]]
     _graphtune_full: bool
 
     def __new__(cls, module: nn.Module, *args: Any, **kwargs: Any) -> RecordingModule:
@@ -238,7 +238,8 @@ class RecordingModule(nn.Module):
                 self._warn_once(error)
             else:
                 if sample is not None:
-                    self._graphtune_samples.setdefault(sample[0], []).append(RecordedSample(*sample[1:]))
+                    graph, place, *parts = sample
+                    self._graphtune_samples.setdefault(graph, {})[place] = RecordedSample(*parts)
         return outputs
 
     def _warn_once(self, error: Exception) -> None:
@@ -275,8 +276,10 @@ class RecordingModule(nn.Module):
         return self._graphtune_recorder.graphs()
 
     def samples(self, graph: int) -> list[RecordedSample]:
-        """The samples kept of a graph (its index in ``graph_specs``), in the order of their calls."""
-        return list(self._graphtune_samples.get(graph, ()))
+        """The samples kept of a graph (its index in ``graph_specs``): the first ones, and where there were more than
+        ``config.max_num_samples_stored``, later ones of rarer batch sizes in the place of some."""
+        kept = self._graphtune_samples.get(graph, {})
+        return [kept[place] for place in sorted(kept)]
 
     def clear_recorded(self) -> None:
         """Forgets all graphs and samples."""

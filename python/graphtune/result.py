@@ -17,12 +17,14 @@ SCHEMA_VERSION = 1
 
 @dataclasses.dataclass
 class SpeedUp:
-    """Eager's time over the candidate's at one point, measured in turns, with its 95 % confidence interval."""
+    """Eager's time over the candidate's at one point, measured in turns, with its 90 % confidence interval (None where
+    the budget ended before there were enough rounds for one)."""
 
     point: dict[str, int]
     ratio: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+    rounds: int
     eager_seconds: float
     candidate_seconds: float
 
@@ -138,9 +140,15 @@ def _format_speed_ups(points: Sequence[dict[str, int]], candidates: Sequence[Can
         table.add_row(
             _point_text(point),
             "-" if eager is None else f"{eager * 1e3:.2f} ms",
-            *("-" if s is None else f"{s.ratio:.2f}x ({s.low:.2f}..{s.high:.2f})" for s in speeds),
+            *("-" if speed is None else _ratio_text(speed) for speed in speeds),
         )
     return _render(table)
+
+
+def _ratio_text(speed: SpeedUp) -> str:
+    if speed.low is None or speed.high is None:
+        return f"{speed.ratio:.2f}x (of {speed.rounds})"
+    return f"{speed.ratio:.2f}x ({speed.low:.2f}..{speed.high:.2f})"
 
 
 def format_plan(graph: GraphResult) -> str:

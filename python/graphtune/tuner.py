@@ -14,8 +14,8 @@ import torch
 from .batch_size import batch_size as batch_size_context
 from .datasets import Batch, BatchSource
 from .errors import GraphtuneTypeError, GraphtuneValueError
-from .graph_tuner import TuneOptions
 from .result import TuneResult
+from .tune_options import TuneOptions
 
 if TYPE_CHECKING:
     from .module import Module

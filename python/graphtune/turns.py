@@ -188,10 +188,11 @@ def _take_turn(
     try:
         if (name, size) not in counts:
             # Its first calls may compile or allocate; they only tell how many calls make a block.
-            trial = participant.block(size, warm_up + 3)
-            typical = max(median(trial[warm_up:]), 1e-9)
-            counts[name, size] = min(max(math.ceil(block_s / typical), 3), 1000)
-        times = participant.block(size, warm_up + counts[name, size])[warm_up:]
+            typical = max(participant.block(size, warm_up + 1)[-1], 1e-9)
+            counts[name, size] = min(max(math.ceil(block_s / typical), 2), 1000)
+        # After its sleep, one long call warms up as well as two short ones.
+        cold = warm_up if counts[name, size] > 2 else 1
+        times = participant.block(size, cold + counts[name, size])[cold:]
     finally:
         participant.pause()
     result.rounds[name][size].append(median(times))

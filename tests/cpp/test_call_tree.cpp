@@ -1,4 +1,3 @@
-#include <chrono>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -331,41 +330,6 @@ TEST(CallTree, DetachForgetsOnlyPointers) {
   EXPECT_TRUE(tree.tensors()[0].shape().empty());
   EXPECT_EQ(tree.tensors()[0].rank, 2);
   EXPECT_EQ(tree.tensors()[0].dtype, DType::Float32);
-}
-
-/// Seconds to flatten, locate and name a list (or dict) of `count` tensors.
-double seconds_for(int count, bool dict) {
-  const Tensor shared = tensor();
-  Value value;
-  if (dict) {
-    std::vector<std::pair<std::string, Value>> items;
-    for (int i = 0; i < count; ++i) {
-      items.emplace_back("k" + std::to_string(i * 7919 % count), shared);
-    }
-    value = Value::dict(std::move(items));
-  } else {
-    value = Value::list(std::vector<Value>(static_cast<std::size_t>(count), shared));
-  }
-  const auto start = std::chrono::steady_clock::now();
-  CallTree tree;
-  flatten(value, tree);
-  EXPECT_EQ(tree.tensor_locators().size(), static_cast<std::size_t>(count));
-  EXPECT_EQ(tree.leaf_names().tensors.size(), static_cast<std::size_t>(count));
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-TEST(CallTree, TenThousandTensorsTakeLinearTime) {
-  for (const bool dict : {false, true}) {
-    // Quadratic time would be 100 times as much. The machine may be busy with other things: the
-    // best of several rounds counts.
-    double few = 1e9;
-    double many = 1e9;
-    for (int round = 0; round < 20 && many > few * 30; ++round) {
-      few = std::min(few, seconds_for(1000, dict));
-      many = std::min(many, seconds_for(10'000, dict));
-    }
-    EXPECT_LE(many, few * 30) << (dict ? "dict" : "list");
-  }
 }
 
 }  // namespace

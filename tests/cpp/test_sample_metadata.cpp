@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -229,44 +227,6 @@ TEST(SampleMetadata, MergingUnitesRanges) {
   EXPECT_EQ(ab.tensor_specs()[0].describe(),
             "args_0: torch.float32 ['batch0', 'dim1'], min [1, 3], max [8, 9]");
   EXPECT_EQ(b_alone.tensor_specs()[0].min_shape(), (std::vector<std::int64_t>{4, 3}));
-}
-
-// Ten thousand tensors in one list, tuple or dict: everything is linear. The limits are generous,
-// for debug builds and sanitizers; anything quadratic takes minutes.
-TEST(SampleMetadata, TenThousandTensorsTakeLinearTime) {
-  constexpr int kCount = 10'000;
-  const auto items = [](std::int64_t batch) {
-    std::vector<Value> values;
-    for (int i = 0; i < kCount; ++i) {
-      values.emplace_back(zeros({batch, 1 + i % 7}));
-    }
-    return values;
-  };
-  const auto keyed = [&](std::int64_t batch) {
-    std::vector<std::pair<std::string, Value>> pairs;
-    int i = 0;
-    for (Value& value : items(batch)) {
-      pairs.emplace_back("key" + std::to_string((i++ * 7919) % kCount), std::move(value));
-    }
-    return Value::dict(std::move(pairs));
-  };
-  const auto start = std::chrono::steady_clock::now();
-  for (int kind = 0; kind < 3; ++kind) {
-    const auto make = [&](std::int64_t batch) {
-      return inputs({kind == 0   ? Value::list(items(batch))
-                     : kind == 1 ? Value::tuple(items(batch))
-                                 : keyed(batch)},
-                    {}, true, batch);
-    };
-    SampleMetadata metadata = make(1);
-    metadata.update_shapes_seen(make(2));
-    EXPECT_EQ(metadata.tensor_data().size(), kCount);
-    EXPECT_TRUE(metadata.tensor_specs().back().has_batch_axis());
-    EXPECT_EQ(metadata.explain().size(), 2 * kCount);
-    EXPECT_GT(metadata.describe(InfoLevel::Full).size(), 1'000'000U);
-    EXPECT_EQ(describe_difference(metadata, inputs({zeros({1})})).empty(), false);
-  }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
 }  // namespace

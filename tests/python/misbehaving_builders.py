@@ -41,6 +41,14 @@ def build_and_eat_memory(job):
         time.sleep(0.02)
 
 
+def build_and_take_memory(job):
+    """Enough that two at a time are too many for 1 GiB."""
+    taken = bytearray(600 << 20)
+    taken[:: 1 << 12] = b"x" * len(taken[:: 1 << 12])
+    time.sleep(4)
+    return build_well(job)
+
+
 def echo_worker(setup):
     def handle(command, payload):
         if command == "crash":

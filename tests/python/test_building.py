@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from graphtune.building import BuildJob, build, register_builder
+from graphtune.building import BuildJob, build, build_all, register_builder
 from graphtune.exporting import FlatModule, export_flat
 from torch import nn
 
@@ -21,7 +21,7 @@ RANGES = {"b": (1, 4), "s0": (1, 6)}
 @pytest.fixture(autouse=True)
 def builders(monkeypatch):
     monkeypatch.setattr(building, "_BUILDERS", dict(building._BUILDERS))
-    for name in ("well", "and_raise", "and_hang", "and_crash", "and_exit", "and_eat_memory"):
+    for name in ("well", "and_raise", "and_hang", "and_crash", "and_exit", "and_eat_memory", "and_take_memory"):
         register_builder(name, f"misbehaving_builders:build_{name}")
 
 
@@ -102,6 +102,26 @@ def test_ctrl_c_ends_the_builder(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         build(job(tmp_path, "and_hang", time_limit_s=90))
     assert not is_running(int(child.read_text()))
+
+
+def test_builds_side_by_side(tmp_path):
+    started, done = [], {}
+    jobs = [
+        BuildJob(backend=backend, program="none", output=str(tmp_path / f"{number}"), shapes=[], ranges={})
+        for number, backend in enumerate(["well", "and_raise", "and_exit", "well"])
+    ]
+    build_all(jobs, lambda job, result: done.update({job.output: result}), at_once=2, on_start=started.append)
+    assert started == jobs
+    assert [done[job.output].status for job in jobs] == ["built", "failed", "crashed", "built"]
+
+
+def test_builds_that_need_too_much_memory_together_run_alone(tmp_path):
+    share = 2**30 / building.available_memory()
+    jobs = [BuildJob("and_take_memory", "none", str(tmp_path / str(n)), [], {}, memory_share=share) for n in range(2)]
+    started, done = [], []
+    build_all(jobs, lambda job, result: done.append((job, result.status)), at_once=2, on_start=started.append)
+    assert started == [*jobs, jobs[1]]
+    assert done == [(jobs[0], "built"), (jobs[1], "built")]
 
 
 def test_unknown_backends(tmp_path):

@@ -23,11 +23,10 @@ def cache(tmp_path):
 
 
 def build(cache, key, text="engine"):
-    def builder(folder):
-        (folder / "model.bin").write_text(text)
-        return {"seconds": 1.5}
-
-    return cache.build(key, builder)
+    receipt = {"seconds": 1.5}
+    with cache.stage(key) as staging:
+        (staging.engine / "model.bin").write_text(text)
+        return staging.keep(receipt), receipt
 
 
 def test_fingerprint_depends_on_weights():
@@ -73,12 +72,9 @@ def test_damaged_build_is_absent_and_built_anew(cache, damage):
 
 
 def test_a_failed_build_leaves_nothing(cache, tmp_path):
-    def builder(folder):
-        (folder / "half").write_text("x")
+    with pytest.raises(RuntimeError), cache.stage("k") as staging:
+        (staging.engine / "half").write_text("x")
         raise RuntimeError("no")
-
-    with pytest.raises(RuntimeError):
-        cache.build("k", builder)
     assert cache.find("k") is None
     assert not any((tmp_path / "builds").iterdir())
 
