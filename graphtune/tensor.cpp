@@ -123,7 +123,7 @@ Dims& Dims::operator=(Dims&& other) noexcept {
   return *this;
 }
 
-GRAPHTUNE_API bool operator==(const Dims& a, const Dims& b) noexcept {
+bool operator==(const Dims& a, const Dims& b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 

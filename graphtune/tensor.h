@@ -67,7 +67,7 @@ class GRAPHTUNE_API Dims {
   [[nodiscard]] std::span<const std::int64_t> span() const noexcept { return {data(), size_}; }
   [[nodiscard]] const std::int64_t* begin() const noexcept { return data(); }
   [[nodiscard]] const std::int64_t* end() const noexcept { return data() + size_; }
-  friend bool operator==(const Dims& a, const Dims& b) noexcept;
+  friend GRAPHTUNE_API bool operator==(const Dims& a, const Dims& b) noexcept;
 
  private:
   static constexpr std::size_t kInline = 6;

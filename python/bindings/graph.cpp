@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings/python_values.h"
 #include "graphtune/graph_spec.h"
@@ -10,6 +11,25 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace graphtune::python {
+namespace {
+
+nb::dict symbols_of(const GraphSpec& spec) {
+  const Contract contract = spec.contract();
+  nb::dict symbols;
+  for (const std::uint32_t symbol : contract.used_symbols()) {
+    const SymbolRange& range = contract.symbols()[symbol];
+    symbols[nb::str(symbol_name(symbol).c_str())] = nb::make_tuple(range.min, range.max);
+  }
+  return symbols;
+}
+
+std::vector<SampleMetadata::AxisReport> ambiguities_of(const GraphSpec& spec) {
+  std::vector<SampleMetadata::AxisReport> reports = spec.input_spec().explain();
+  std::erase_if(reports, [](const auto& report) { return !report.facts.ambiguous; });
+  return reports;
+}
+
+}  // namespace
 
 void bind_graph(nb::module_& module) {
   nb::class_<GraphSpec>(
@@ -29,6 +49,12 @@ void bind_graph(nb::module_& module) {
           "eager_reason",
           [](const GraphSpec& self) { return to_python(std::string_view(self.eager_reason())); },
           "Why calls of this graph run eagerly; empty when it can be tuned.")
+      .def_prop_ro("symbols", &symbols_of,
+                   nb::sig("def symbols(self) -> dict[str, tuple[int, int]]"),
+                   "What varies, with its range: 'b' (the batch size), 's0', 's1' …; of a tuned "
+                   "graph, what was validated.")
+      .def_prop_ro("ambiguities", &ambiguities_of,
+                   "The axes of the inputs whose samples also fit another reading.")
       .def("set_eager_reason", &GraphSpec::set_eager_reason, "reason"_a)
       .def("update", &GraphSpec::update, "input"_a, "output"_a,
            "Learns from another sample of this graph. Raises GraphtuneValueError naming the "

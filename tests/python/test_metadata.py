@@ -146,6 +146,18 @@ def test_a_graph_takes_a_call_and_a_result() -> None:
         GraphSpec("g", result, result)
 
 
+def test_symbols_and_ambiguities_of_a_graph() -> None:
+    result = SampleMetadata.from_outputs(t(1, 2), batch_size=1)
+    graph = GraphSpec("g", metadata(), result)
+    assert graph.symbols == {"b": (1, 4), "s0": (5, 9)}
+    assert graph.ambiguities == []
+    inputs = SampleMetadata.from_inputs((t(1, 10),), {}, batch_size=1)
+    inputs.update_shapes_seen(SampleMetadata.from_inputs((t(2, 20),), {}, batch_size=2))
+    (first,) = [report for report in GraphSpec("g", inputs, result).ambiguities if report.axis == 1]
+    assert (first.kind, first.multiplier, first.ambiguous) == ("batch", 10, True)
+    assert first.settle
+
+
 # TensorSpec
 
 
