@@ -8,6 +8,7 @@ import dataclasses
 import gc
 import sys
 import threading
+import time
 import types
 import weakref
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from graphtune.bundles import _template_of as result_template
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_types import (
@@ -39,7 +41,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.tokenization_utils_base import BatchEncoding
 
 import graphtune
-from graphtune import SampleMetadata, _core
+from graphtune import GraphSpec, RecordingModule, SampleMetadata, _core
 
 
 def _named_child() -> NamedChild:
@@ -130,10 +132,37 @@ def test_copies_keep_the_type(name: str) -> None:
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_make_batch_keeps_the_type(name: str) -> None:
-    metadata = SampleMetadata.from_inputs((CONTAINERS[name][0](),), {}, batch_size=1)
-    (value,), kwargs = metadata.make_batch((CONTAINERS[name][0](),), {}, 3)
-    assert type(value) is type(CONTAINERS[name][0]())
+    def of_batch(size: int) -> Any:
+        value = CONTAINERS[name][0]()
+        return _core.rebuild(value, [tensor.repeat_interleave(size, 0) for tensor in _core.tensors_of(value)])
+
+    metadata = SampleMetadata.from_inputs((of_batch(1),), {}, batch_size=1)
+    metadata.update_shapes_seen(SampleMetadata.from_inputs((of_batch(2),), {}, batch_size=2))
+    original = of_batch(2)
+    (value,), kwargs = metadata.make_batch((original,), {}, 5)
+    assert type(value) is type(original)
     assert kwargs == {}
+    assert [x.shape for x in _core.tensors_of(value)] == [x.shape for x in _core.tensors_of(of_batch(5))]
+    assert same(_core.rebuild(value, _core.tensors_of(original)), original)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_results_of_engines_keep_the_type(name: str) -> None:
+    """Also those of a bundle, which are made from the manifest alone."""
+    original = CONTAINERS[name][0]()
+    others = [tensor + 1 for tensor in _core.result_tensors(original)]
+    result = _core.result_with_tensors(original, others)
+    assert type(result) is type(original)
+    assert result is not original
+    assert all(a is b for a, b in zip(_core.result_tensors(result), others, strict=True))
+    assert same(_core.rebuild(result, _core.tensors_of(original)), original)
+
+    spec = GraphSpec(
+        "graph", SampleMetadata.from_inputs((t(1),), {}, strict=True), SampleMetadata.from_outputs(original, True)
+    )
+    made = result_template(GraphSpec.from_dict(spec.to_dict()))
+    assert type(made) is type(original)
+    assert locators(made) == locators(original)
 
 
 def test_details_of_copies() -> None:
@@ -272,14 +301,41 @@ def test_deep_nesting_in_a_thread() -> None:
 
 
 @pytest.mark.parametrize("wrap", [list, tuple, lambda tensors: {str(i): x for i, x in enumerate(tensors)}])
-def test_ten_thousand_tensors(wrap: Any) -> None:
-    first = SampleMetadata.from_inputs((wrap([t(1, 3) for _ in range(10_000)]),), {}, batch_size=1)
-    second = SampleMetadata.from_inputs((wrap([t(2, 4) for _ in range(10_000)]),), {}, batch_size=2)
-    first.update_shapes_seen(second)
-    (value,), _ = first.make_batch((wrap([t(1, 3) for _ in range(10_000)]),), {}, 4)
-    assert len(value) == 10_000
-    assert len(first.describe().splitlines()) == 20_004
-    assert len(first.tensor_data) == 10_000
+def test_ten_thousand_tensors_take_linear_time(wrap: Any) -> None:
+    def seconds(count: int) -> dict[str, float]:
+        one, two = ((wrap([t(batch, 3) for _ in range(count)]),) for batch in (1, 2))
+        spent: dict[str, float] = {}
+
+        def timed(step: str, action: Callable[[], Any]) -> Any:
+            gc.disable()
+            start = time.thread_time()
+            result = action()
+            spent[step] = time.thread_time() - start
+            gc.enable()
+            return result
+
+        metadata = timed("from_inputs", lambda: SampleMetadata.from_inputs(one, {}, batch_size=1))
+        other = SampleMetadata.from_inputs(two, {}, batch_size=2)
+        timed("update_shapes_seen", lambda: metadata.update_shapes_seen(other))
+        (value,), _ = timed("make_batch", lambda: metadata.make_batch(one, {}, 3))
+        assert len(value) == count
+        assert len(timed("describe", metadata.describe).splitlines()) == 2 * count + 4
+        assert len(timed("tensor_data", lambda: metadata.tensor_data)) == count
+        module = RecordingModule(torch.nn.Identity())
+        timed("record", lambda: module(*one))
+        timed("record again", lambda: module(*two))
+        return spent
+
+    # Quadratic time would be 100 times as much. The best of several rounds counts: a machine may be busy.
+    few, many = seconds(1_000), seconds(10_000)
+    for _ in range(5):
+        slow = [step for step in few if many[step] > 60 * few[step] + 1e-3]
+        if not slow:
+            break
+        for best, count in ((few, 1_000), (many, 10_000)):
+            for step, spent in seconds(count).items():
+                best[step] = min(best[step], spent)
+    assert not slow, [(step, few[step], many[step]) for step in slow]
 
 
 def test_names_are_unique() -> None:
