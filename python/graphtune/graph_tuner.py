@@ -16,11 +16,12 @@ from .candidate_builds import EngineFolder, build_candidates
 from .config import config
 from .exporting import ExportedGraph, ExportError, FlatModule, export_flat
 from .index_ranges import find_index_ranges
+from .key_order import find_key_order
 from .planning import PlanEntry, choose_plan
 from .probing import Point, grid
 from .processes import Worker, WorkerFailure
 from .result import GraphResult, SpeedUp, plan_entries
-from .size_expressions import symbols_of
+from .size_expressions import evaluate, symbols_of
 from .tune_options import TuneOptions
 from .turns import LocalParticipant, Participant, WorkerParticipant, take_turns
 from .validation import Case, CaseMaker, validate
@@ -107,13 +108,17 @@ class GraphTuner:
         index_ranges = find_index_ranges(exported.program)
         if index_ranges.problems:
             raise _StaysEagerError(f"its index values can't be bounded: {index_ranges.problems[0]}")
+        self._check_key_order()
         self._result.symbols = dict(self._ranges)
-        maker = CaseMaker(self._run_flat(flat), self._recorded_points(), self._sizes, folder)
+        recorded = self._recorded_points()
+        if not recorded:
+            raise _StaysEagerError("no recorded call has the sizes that it can be exported for")
+        maker = CaseMaker(self._run_flat(flat), recorded, self._sizes, folder)
         cases = maker.all_cases(self._ranges)
         self._result.notes += maker.notes
         if not cases:
             raise _StaysEagerError("the model refuses every sample that was made of the recorded ones")
-        points = grid(self._ranges, [*(point for point, _ in self._recorded_points()), *self._batch_points()])
+        points = grid(self._ranges, [*(point for point, _ in recorded), *self._batch_points()])
         measured = {point: case for point in points if (case := maker.case(point)) is not None}
         self._result.points = [point.values for point in measured]
 
@@ -127,6 +132,15 @@ class GraphTuner:
                 worker.close()
         plan = self._choose(measured, ratios)
         return self._finish(plan, engines, exported, index_ranges.ranges)
+
+    def _check_key_order(self) -> None:
+        sample = self._samples[-1]
+        found = find_key_order(self._model, sample.args, sample.kwargs, self._signature)
+        if found is not None:
+            raise _StaysEagerError(
+                f"its result depends on the order of the keys of {found[0]} ({found[1]} when they come in another "
+                "order), which is no part of a graph; read the keys by name"
+            )
 
     def _note_static_shapes(self) -> None:
         if not self._ranges:
@@ -367,9 +381,18 @@ class GraphTuner:
             if values is None:
                 continue
             kept = {name: value for name, value in values.items() if name in self._ranges}
-            if all(low <= kept[name] <= high for name, (low, high) in self._ranges.items() if name in kept):
-                found.append((Point.of(kept), self._tensors(sample)))
+            tensors = self._tensors(sample)
+            if self._covers(kept, tensors):
+                found.append((Point.of(kept), tensors))
         return found
+
+    def _covers(self, values: Mapping[str, int], tensors: Sequence[torch.Tensor]) -> bool:
+        """Tensors of these sizes are tuned for: the exporter may have limited, fixed or joined some."""
+        return all(low <= values[name] <= high for name, (low, high) in self._ranges.items() if name in values) and all(
+            have == evaluate(size, values)
+            for tensor, shape in zip(tensors, self._sizes, strict=True)
+            for have, size in zip(tensor.shape, shape, strict=True)
+        )
 
     def _batch_points(self) -> list[Point]:
         """Batch sizes that were recorded although no sample of them was kept."""
