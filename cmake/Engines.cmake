@@ -1,6 +1,7 @@
 # Each engine is a module of its own, loaded on first use: a process pays only for the runtimes that its bundle needs.
 include(TorchLibraries)
 include(OpenVINOLibraries)
+include(OnnxRuntimeLibraries)
 
 set(GRAPHTUNE_ENGINE_TARGETS "")
 
@@ -16,6 +17,8 @@ function(graphtune_add_engine name folder runtime rpath)
   target_link_options(${_target} PRIVATE ${GRAPHTUNE_NO_UNDEFINED})
   if(DEFINED SKBUILD)
     set_target_properties(${_target} PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../${rpath}")
+  elseif(NOT rpath) # a runtime that the engine opens by itself
+    set_target_properties(${_target} PROPERTIES INSTALL_RPATH "$ORIGIN/..")
   else()
     # An installed engine looks for the library above it, and for the runtime where the build found it.
     set_target_properties(${_target} PROPERTIES INSTALL_RPATH "$ORIGIN/..;$<TARGET_FILE_DIR:${runtime}>")
@@ -32,4 +35,10 @@ if(OpenVINO_FOUND)
   graphtune_add_engine(openvino openvino openvino::runtime openvino/libs)
 else()
   message(STATUS "Engine openvino is left out: ${Python_EXECUTABLE} has no openvino, and OpenVINO_DIR is not set")
+endif()
+if(TARGET graphtune::onnxruntime)
+  graphtune_add_engine(onnxruntime onnxruntime graphtune::onnxruntime "")
+else()
+  message(STATUS "Engine onnxruntime is left out: onnxruntime_cxx_api.h was not found (libonnxruntime-dev has it), and "
+                 "GRAPHTUNE_ONNXRUNTIME_INCLUDE is not set")
 endif()

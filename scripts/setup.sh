@@ -7,6 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/system_packages.sh
+. scripts/onnxruntime_headers.sh
 
 install_packages \
   "make command:make" \
@@ -34,6 +35,8 @@ if ! sha256sum --check --status "$stamp" 2>/dev/null; then
   .venv/bin/python -m pip install --disable-pip-version-check -r requirements.txt
   sha256sum requirements.txt >"$stamp"
 fi
+
+fetch_onnxruntime_headers .venv/include
 
 # An installed copy would hide the build's.
 if [ -d "$(echo .venv/lib/python3*/site-packages)/graphtune" ]; then

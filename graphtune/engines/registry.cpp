@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Engine libraries that this project builds; others are found by name all the same.
-constexpr std::array<std::string_view, 2> kKnownBackends = {"aoti", "openvino"};
+constexpr std::array<std::string_view, 3> kKnownBackends = {"aoti", "onnxruntime", "openvino"};
 
 /// Backends by name. Those that were replaced are kept: others may hold a reference.
 class Registry {

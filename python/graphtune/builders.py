@@ -2,7 +2,7 @@
 
 engine.json, which an engine reads when it is loaded:
   format    1
-  backend   "aoti" or "openvino"
+  backend   "aoti", "onnxruntime" or "openvino"
   file      the artefact's main file, relative to the folder
   files     all its files
   inputs    in the engine's own order: {"index": place among the graph's flat tensors, "name": the engine's name for
@@ -31,17 +31,17 @@ from .export_readback import user_inputs, user_outputs
 from .exporting import holds_at, resize_example
 from .size_expressions import evaluate, ranges_of
 
-__all__ = ["build_aoti", "build_openvino", "check_at_range_ends", "range_ends"]
+__all__ = ["build_aoti", "build_openvino", "check_at_range_ends", "dtype_name", "engine_facts", "range_ends"]
 
 Job = Mapping[str, Any]
 Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
 
-def _dtype(value: torch.Tensor) -> str:
+def dtype_name(value: torch.Tensor) -> str:
     return str(value.dtype).removeprefix("torch.")
 
 
-def _facts(job: Job, program: torch.export.ExportedProgram, file: str, files: list[str]) -> dict[str, Any]:
+def engine_facts(job: Job, program: torch.export.ExportedProgram, file: str, files: list[str]) -> dict[str, Any]:
     inputs = user_inputs(program)
     names = program.graph_signature.user_inputs
     return {
@@ -50,11 +50,11 @@ def _facts(job: Job, program: torch.export.ExportedProgram, file: str, files: li
         "file": file,
         "files": files,
         "inputs": [
-            {"index": i, "name": names[i], "dtype": _dtype(value), "shape": job["shapes"][i]}
+            {"index": i, "name": names[i], "dtype": dtype_name(value), "shape": job["shapes"][i]}
             for i, value in enumerate(inputs)
         ],
         "outputs": [
-            {"result": i, "dtype": _dtype(value), "engine_dtype": _dtype(value), "rank": value.dim()}
+            {"result": i, "dtype": dtype_name(value), "engine_dtype": dtype_name(value), "rank": value.dim()}
             for i, value in enumerate(user_outputs(program))
         ],
         "ranges": {name: list(span) for name, span in job["ranges"].items()},
@@ -105,8 +105,8 @@ def check_at_range_ends(job: Job, program: torch.export.ExportedProgram, run: Ru
         for index, (want, got) in enumerate(zip(expected, actual, strict=True)):
             if want.shape != got.shape or want.dtype != got.dtype:
                 raise RuntimeError(
-                    f"output {index} at {where} is {_dtype(got)} {list(got.shape)}, "
-                    f"eager gives {_dtype(want)} {list(want.shape)}"
+                    f"output {index} at {where} is {dtype_name(got)} {list(got.shape)}, "
+                    f"eager gives {dtype_name(want)} {list(want.shape)}"
                 )
 
 
@@ -132,7 +132,7 @@ def build_aoti(job: Job) -> dict[str, Any]:
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
     check_at_range_ends(job, program, run)
-    return _facts(job, program, package.name, [package.name])
+    return engine_facts(job, program, package.name, [package.name])
 
 
 # --- OpenVINO -----------------------------------------------------------------------------------------------------
@@ -203,14 +203,14 @@ def build_openvino(job: Job) -> dict[str, Any]:
     # Without the hint, a CPU with bfloat16 units computes in bfloat16.
     options = {"INFERENCE_PRECISION_HINT": "f32", **job["options"]}
     compiled = openvino.Core().compile_model(str(folder / "model.xml"), "CPU", options)
-    dtypes = [getattr(torch, _dtype(value)) for value in user_outputs(original)]
+    dtypes = [getattr(torch, dtype_name(value)) for value in user_outputs(original)]
 
     def run(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         found = compiled([tensors[index].numpy() for index in indices])
         return [torch.from_numpy(found[r].copy()).to(d) for r, d in zip(results, dtypes, strict=True)]
 
     check_at_range_ends(job, original, run)
-    engine = _facts(job, original, "model.xml", ["model.xml", "model.bin"])
+    engine = engine_facts(job, original, "model.xml", ["model.xml", "model.bin"])
     engine["inputs"] = [
         {**engine["inputs"][index], "name": port.get_any_name()}
         for index, port in zip(indices, compiled.inputs, strict=True)

@@ -26,6 +26,7 @@ _LOG_FILE = "build.log"
 # Where each backend's builder is found: "module:function", imported in the worker only.
 _BUILDERS: dict[str, str] = {
     "aoti": "graphtune.builders:build_aoti",
+    "onnxruntime": "graphtune.builder_onnxruntime:build_onnxruntime",
     "openvino": "graphtune.builders:build_openvino",
 }
 

@@ -7,6 +7,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from . import _core
 from .building import BuildJob, BuildResult, build_all
 from .cache import BuildCache, Staging, fingerprint
 from .exporting import ExportedGraph
@@ -43,7 +44,11 @@ def build_candidates(
     with contextlib.ExitStack() as stack:
         stagings: dict[str, Staging] = {}
         jobs = []
+        absent = {info.name: info.unavailable_reason for info in _core.list_backends()}
         for backend, candidate in candidates.items():
+            if absent.get(backend):
+                candidate.reason = absent[backend]
+                continue
             key = cache.key(program, backend, facts, library_versions())
             found = cache.find(key)
             if found is not None:
@@ -64,6 +69,9 @@ def build_candidates(
                     memory_share=options.build_memory_share,
                 )
             )
+
+        # Native code takes longest to build: begun first, it runs beside the others.
+        jobs.sort(key=lambda job: job.backend != "aoti")
 
         def keep(job: BuildJob, outcome: BuildResult) -> None:
             candidate = candidates[job.backend]

@@ -394,10 +394,6 @@ class GraphTuner:
             for have, size in zip(tensor.shape, shape, strict=True)
         )
 
-    def _batch_points(self) -> list[Point]:
-        """Batch sizes that were recorded although no sample of them was kept."""
-        return [Point.of({"b": size}) for size in self._options.batch_sizes]
-
     def _usual_value(self, symbol: str) -> int:
         counts: Counter[int] = Counter()
         for sample in self._samples:

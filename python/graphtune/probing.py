@@ -74,9 +74,15 @@ def between(ranges: Ranges, known: Iterable[Point], count: int = 4) -> list[Poin
     return points
 
 
-def grid(ranges: Ranges, recorded: Sequence[Point], batch_symbol: str = "b", limit: int = 12) -> list[Point]:
-    """Where engines are measured: at most four recorded batch sizes, each with low, typical and high values of the
-    other symbols as they were recorded."""
+def grid(
+    ranges: Ranges,
+    recorded: Sequence[Point],
+    batch_sizes: Sequence[int] = (),
+    batch_symbol: str = "b",
+    limit: int = 12,
+) -> list[Point]:
+    """Where engines are measured: at most four batch sizes, of those asked for or else recorded, each with low, typical
+    and high values of the other symbols as they were recorded."""
     if not ranges:
         return [Point.of({})]
     axes: list[list[int]] = []
@@ -86,7 +92,8 @@ def grid(ranges: Ranges, recorded: Sequence[Point], batch_symbol: str = "b", lim
         seen = sorted(point.values[name] for point in recorded if low <= point.values.get(name, low - 1) <= high)
         seen = seen or [low, high]
         if name == batch_symbol:
-            sizes = sorted(set(seen) | {low, high})
+            asked = {size for size in batch_sizes if low <= size <= high}
+            sizes = sorted((asked or set(seen)) | {low, high})
             axes.append(_spread(sizes, 4))
         else:
             axes.append(sorted({low, seen[len(seen) // 2], high}))

@@ -19,12 +19,12 @@ class TuneOptions:
     built side by side. ``measure_seconds`` is the budget of one graph. ``tolerances`` maps dtype names ("float32") to
     (relative, absolute) and replaces the defaults. ``gate`` is how much faster than eager an engine has to be;
     ``force`` names a backend that is taken whenever its values are right, however fast it is. ``threads`` is given to
-    the engines, 0 lets each decide. ``batch_sizes`` are measured besides those of the stored samples, where they lie in
-    the learned range.
+    the engines, 0 lets each decide. ``batch_sizes`` are measured where they lie in the learned range; without them,
+    recorded ones.
     """
 
-    backends: tuple[str, ...] = ("openvino", "aoti")
-    measure_seconds: float = 30.0
+    backends: tuple[str, ...] = ("openvino", "onnxruntime", "aoti")
+    measure_seconds: float = 40.0
     build_seconds: float = 900.0
     build_memory_share: float = 0.8
     builds_at_once: int = 2

@@ -15,6 +15,9 @@ from typing import Any, Protocol
 from .processes import Worker, WorkerFailure
 from .turn_statistics import Ratio, paired_ratio, quantile, separated, tied_with_best
 
+_ROUNDS_TO_BE_BEATEN = 2
+_FAR = 1.1
+
 __all__ = ["LocalParticipant", "Participant", "TurnsResult", "WorkerParticipant", "take_turns"]
 
 
@@ -78,6 +81,7 @@ class TurnsResult:
     rounds: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # name -> size -> medians of blocks
     calls: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # name -> size -> all calls after warm-up
     failures: dict[str, str] = field(default_factory=dict)  # name -> why it was dropped
+    beaten: set[str] = field(default_factory=set)  # far behind at every size: measured no longer
     settled: list[str] = field(default_factory=list)  # sizes whose winner is sure
     seconds: float = 0.0
 
@@ -96,7 +100,9 @@ class TurnsResult:
     def leaders(self, size_key: str) -> list[str]:
         """The fastest first, then all that are not surely slower than it."""
         rounds = {
-            n: sizes[size_key] for n, sizes in self.rounds.items() if n not in self.failures and sizes.get(size_key)
+            n: sizes[size_key]
+            for n, sizes in self.rounds.items()
+            if n not in self.failures and n not in self.beaten and sizes.get(size_key)
         }
         return tied_with_best(rounds, self.confidence)
 
@@ -109,6 +115,7 @@ class TurnsResult:
             "p99": {n: {s: self.latency(n, s, 0.99) for s in sizes} for n, sizes in measured.items()},
             "ratios": {n: {s: self.ratio(n, s).to_dict() for s in sizes} for n, sizes in measured.items()},
             "failures": dict(self.failures),
+            "beaten": sorted(self.beaten),
             "settled": list(self.settled),
             "seconds": self.seconds,
         }
@@ -132,7 +139,8 @@ def take_turns(
     """Rounds of blocks until each size's winner is sure, or the budget is spent.
 
     Every size gets at least one round, whatever the budget. A candidate that fails is dropped with its reason; the
-    reference's failure is raised.
+    reference's failure is raised. One that is far behind another at every size takes no more turns: its time goes to
+    those that are close.
     """
     if reference not in participants:
         raise ValueError(f"reference: {reference!r} is not among the participants {sorted(participants)}")
@@ -154,7 +162,7 @@ def take_turns(
                 if turn > 0 and clock() - started > budget_s:
                     break
                 for name in order:
-                    if name in result.failures:
+                    if name in result.failures or name in result.beaten:
                         continue
                     try:
                         _take_turn(participants[name], name, size, counts, result, block_s, warm_up)
@@ -164,6 +172,8 @@ def take_turns(
                         result.failures[name] = str(failure)
                 if turn + 1 >= min_rounds and _is_settled(result, size, tie):
                     result.settled.append(size)
+            if turn + 1 >= _ROUNDS_TO_BE_BEATEN:
+                result.beaten |= {name for name in everyone if name != reference and _is_beaten(result, name)}
             if on_round is not None:
                 on_round(turn + 1, result)
             if len(result.settled) == len(size_keys) or clock() - started > budget_s:
@@ -199,9 +209,27 @@ def _take_turn(
     result.calls[name][size].extend(times)
 
 
+def _is_beaten(result: TurnsResult, name: str) -> bool:
+    """Whether at every size there is one that was faster by a tenth in each round."""
+    others = [other for other in result.rounds if other != name and other not in result.failures]
+    if name in result.failures or any(len(rounds) < _ROUNDS_TO_BE_BEATEN for rounds in result.rounds[name].values()):
+        return False
+    return all(
+        any(
+            all(theirs * _FAR < ours for ours, theirs in zip(rounds, result.rounds[other][size], strict=False))
+            for other in others
+        )
+        for size, rounds in result.rounds[name].items()
+    )
+
+
 def _is_settled(result: TurnsResult, size: str, tie: float) -> bool:
     """Whether the fastest is told apart from every other, or level with it for sure."""
-    alive = {name: result.rounds[name][size] for name in result.rounds if name not in result.failures}
+    alive = {
+        name: result.rounds[name][size]
+        for name in result.rounds
+        if name not in result.failures and name not in result.beaten
+    }
     best = min(alive, key=lambda name: median(alive[name]))
     count = min(len(rounds) for rounds in alive.values())
     return all(

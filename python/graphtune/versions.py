@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 __all__ = ["library_versions"]
 
-_LIBRARIES = ("torch", "openvino")
+_LIBRARIES = ("torch", "openvino", "onnx", "onnxscript", "onnxruntime")
 
 
 @lru_cache(maxsize=1)

@@ -231,6 +231,25 @@ def test_equals_are_a_tie():
     assert sorted(result.leaders("a")) == ["eager", "same"]
 
 
+def test_one_that_is_far_behind_everywhere_takes_no_more_turns():
+    clock, log = Clock(), []
+    who = party(
+        clock,
+        log,
+        eager=lambda s: 0.010,
+        fast=lambda s: 0.005,
+        slow=lambda s: 0.012,
+        mixed=lambda s: 0.012 if s == "a" else 0.004,
+    )
+    result = take_turns(who, ["a", "b"], "eager", budget_s=1e9, clock=clock)
+    assert result.beaten == {"slow"}
+    assert {name: len(sizes["a"]) for name, sizes in result.rounds.items()} == {
+        "eager": 6, "fast": 6, "slow": 2, "mixed": 6,
+    }  # fmt: skip
+    assert result.ratio("slow", "a").value == pytest.approx(0.010 / 0.012)
+    assert result.leaders("a") == ["fast"] and result.leaders("b") == ["mixed"]
+
+
 def test_the_budget_ends_it_after_one_round_at_least():
     clock, log = Clock(), []
     who = party(clock, log, eager=lambda s: 1.0, fast=lambda s: 0.5)

