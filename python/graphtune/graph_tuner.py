@@ -118,7 +118,7 @@ class GraphTuner:
         self._result.notes += maker.notes
         if not cases:
             raise _StaysEagerError("the model refuses every sample that was made of the recorded ones")
-        points = grid(self._ranges, [*(point for point, _ in recorded), *self._batch_points()])
+        points = grid(self._ranges, [point for point, _ in recorded], self._options.batch_sizes)
         measured = {point: case for point in points if (case := maker.case(point)) is not None}
         self._result.points = [point.values for point in measured]
 
