@@ -76,7 +76,7 @@ CallKey::CallKey(std::string bytes) : bytes_(std::move(bytes)), hash_(hash_bytes
 
 void CallKey::assign(const CallTree& tree, bool strict) {
   // Few calls need more, and a string would fill its new bytes with zeros first.
-  std::array<char, 2048> buffer;
+  std::array<char, 2048> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   if (tree.key_bound() <= buffer.size()) {
     bytes_.assign(buffer.data(), encode(tree, strict, buffer.data()));
   } else {

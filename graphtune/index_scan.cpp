@@ -6,6 +6,12 @@
 namespace graphtune {
 namespace {
 
+/// Int8 is a char in C++, but no letter here.
+template <typename T>
+constexpr std::int64_t number(T value) {
+  return value;
+}
+
 template <typename T>
 class Scan {
  public:
@@ -72,7 +78,7 @@ class Scan {
 
   bool find_in_axis(const T* data, std::int32_t axis, IndexViolation& violation) const {
     if (axis == tensor_.rank) {
-      violation.value = static_cast<std::int64_t>(*data);
+      violation.value = number(*data);
       return !is_good(*data);
     }
     for (std::int64_t i = 0; i < tensor_.sizes[axis]; ++i) {
@@ -92,8 +98,8 @@ class Scan {
 template <typename T>
 std::optional<IndexViolation> find_violation(const TensorView& tensor, std::int64_t low,
                                              std::int64_t high) {
-  constexpr std::int64_t kMin = std::numeric_limits<T>::min();
-  constexpr std::int64_t kMax = std::numeric_limits<T>::max();
+  constexpr std::int64_t kMin = number(std::numeric_limits<T>::min());
+  constexpr std::int64_t kMax = number(std::numeric_limits<T>::max());
   if (low <= kMin && high >= kMax) {
     return std::nullopt;
   }

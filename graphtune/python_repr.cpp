@@ -148,7 +148,7 @@ std::string python_repr(double value) {
   if (count <= exponent + 1) {
     return sign + digits + std::string(static_cast<std::size_t>(exponent + 1 - count), '0') + ".0";
   }
-  return sign + digits.insert(static_cast<std::size_t>(exponent + 1), ".");
+  return sign + digits.insert(static_cast<std::size_t>(exponent) + 1, ".");
 }
 
 }  // namespace graphtune

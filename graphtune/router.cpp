@@ -246,7 +246,8 @@ bool Router::any_requires_grad(const CallTree& tree) noexcept {
 
 void Router::count_served(const RoutedGraph& graph, std::int32_t engine_index) const noexcept {
   const auto index = static_cast<std::size_t>(&graph - graphs_.data());
-  counters_->graphs[index].served[static_cast<std::size_t>(engine_index + 1)].fetch_add(
+  const std::int32_t slot = engine_index + 1;
+  counters_->graphs[index].served[static_cast<std::size_t>(slot)].fetch_add(
       1, std::memory_order_relaxed);
 }
 

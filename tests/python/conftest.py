@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from graphtune.cache import BuildCache
 from hypothesis import settings
 
 import graphtune
@@ -29,3 +30,9 @@ def _unchanged_config() -> Iterator[None]:
     """Settings that a test changes hold for that test only."""
     with graphtune.config.override():
         yield
+
+
+@pytest.fixture(scope="session")
+def build_cache(tmp_path_factory: pytest.TempPathFactory) -> BuildCache:
+    """One for all tests: equal models are built once."""
+    return BuildCache(tmp_path_factory.mktemp("cache"))
