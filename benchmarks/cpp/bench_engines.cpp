@@ -65,8 +65,10 @@ void minilm(benchmark::State& state, const char* backend) {
 }
 
 BENCHMARK_CAPTURE(tiny, aoti, "aoti")->UseRealTime();
+BENCHMARK_CAPTURE(tiny, onnxruntime, "onnxruntime")->UseRealTime();
 BENCHMARK_CAPTURE(tiny, openvino, "openvino")->UseRealTime();
 BENCHMARK_CAPTURE(minilm, aoti, "aoti")->Args({1, 8})->Args({8, 64})->UseRealTime();
+BENCHMARK_CAPTURE(minilm, onnxruntime, "onnxruntime")->Args({1, 8})->Args({8, 64})->UseRealTime();
 BENCHMARK_CAPTURE(minilm, openvino, "openvino")->Args({1, 8})->Args({8, 64})->UseRealTime();
 
 }  // namespace

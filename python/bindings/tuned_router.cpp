@@ -67,11 +67,6 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
             miss(nullptr, MissReason::TrainMode,
                  "the module is in train mode; its engines were built in eval mode: call eval()")};
   }
-  if (weights_ != nullptr && weights_->changed()) {
-    return {{},
-            miss(nullptr, MissReason::WeightsChanged,
-                 "the module's weights were changed since it was tuned: tune it again")};
-  }
   const WalkerLease walker;
   walker->walk_inputs(args, kwargs, &signature_);
   if (walker->has_virtual_tensors()) {
@@ -91,6 +86,11 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
   if (decision.engine == nullptr) {
     router_->count_served(*decision.graph, decision.engine_index);
     return {};
+  }
+  if (weights_ != nullptr && weights_->changed()) {
+    return {{},
+            miss(decision.graph, MissReason::WeightsChanged,
+                 "the module's weights were changed since it was tuned: tune it again")};
   }
   const std::vector<Tensor> inputs = engine_inputs(*walker);
   std::vector<Tensor> outputs;

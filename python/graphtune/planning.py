@@ -12,6 +12,8 @@ from .probing import Point, Ranges
 __all__ = ["PlanEntry", "choose_plan"]
 
 EAGER = "eager"
+# Engines this close on average are level: the same measurement would give another order the next time.
+_TIE = 1.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +37,7 @@ def choose_plan(ranges: Ranges, points: Sequence[Point], ratios: Ratios, gate: f
     One engine serves everything if it is nowhere slower than eager and at least ``gate`` times as fast on (geometric)
     average; of several, the fastest on average. Where every engine is slower than eager at some measured point, the
     contract is cut once along one symbol, so that each side has an engine (or eager) that is nowhere slower than eager.
-    No engine that passes: eager alone. Ties go to the engine named first.
+    No engine that passes: eager alone. Engines within 2 % on average tie; ties go to the one named first.
     """
     engines = [name for name in ratios if all(point in ratios[name] for point in points)]
     if not points or not engines:
@@ -66,13 +68,14 @@ def choose_plan(ranges: Ranges, points: Sequence[Point], ratios: Ratios, gate: f
 
 
 def _best(engines: Sequence[str], points: Sequence[Point], ratios: Ratios, gate: float) -> str:
-    best, best_mean = EAGER, gate
+    means = {}
     for engine in engines:
         values = [ratios[engine][point] for point in points]
         mean = math.exp(sum(math.log(value) for value in values) / len(values))
-        if min(values) >= 1.0 and mean >= gate and (best == EAGER or mean > best_mean):
-            best, best_mean = engine, mean
-    return best
+        if min(values) >= 1.0 and mean >= gate:
+            means[engine] = mean
+    best = max(means.values(), default=0.0)
+    return next((engine for engine, mean in means.items() if mean * _TIE >= best), EAGER)
 
 
 def _gain(engine: str, points: Sequence[Point], ratios: Ratios) -> float:

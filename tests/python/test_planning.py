@@ -63,3 +63,12 @@ def test_no_measured_point_is_ever_slower_than_eager(engines, data):
         if entry.engine != "eager":
             assert table[entry.engine][point] >= 1.0
             assert not math.isnan(table[entry.engine][point])
+
+
+def test_engines_that_are_level_tie_whatever_the_noise():
+    first = ratios(lambda v: 2.0)
+    for noise in (0.99, 1.0, 1.015):
+        second = ratios(lambda v, noise=noise: 2.0 * noise)
+        assert choose_plan(RANGES, POINTS, {"first": first, "second": second}) == [PlanEntry("first")]
+    second = ratios(lambda v: 2.1)
+    assert choose_plan(RANGES, POINTS, {"first": first, "second": second}) == [PlanEntry("second")]

@@ -293,6 +293,9 @@ def test_state_and_in_place_writes_stay_eager():
         with torch.no_grad():
             x = torch.ones(2, 2)
             assert torch.equal(module(x.clone()), type(model)().eval()(x.clone()) + 0) or word == "count"
+            module(x)
+        # State that the model changes itself is no change of weights by the user.
+        assert module.stats()["misses"] == {"not_tuned": 2}
 
 
 def test_control_flow_on_values_stays_eager_with_the_reason():
