@@ -31,9 +31,8 @@ bool is_strided(const TensorView& tensor) { return tensor.layout == Layout::Stri
 std::string obstacle(const CallTree& tree) {
   if (!tree.opaques().empty()) {
     return fmt::format(
-        "{} is an object of class {}, which graphtune can't look into: register the class, or pass "
-        "its "
-        "tensors themselves",
+        "{} is an object of class {}, which graphtune can't look into: register the class "
+        "(register_type), or pass its tensors themselves",
         place(tree.opaque_locators().front()), *tree.opaques().front());
   }
   if (const auto tensor = find_leaf(tree.tensors(), [](const auto& t) { return !is_strided(t); })) {
