@@ -22,6 +22,7 @@ from graphtune.types import register_type
 if _TYPE_CHECKING:
     from graphtune._core import list_backends
     from graphtune.bundles import LoadedModule, load, save
+    from graphtune.contracts import Batch, Dynamic
     from graphtune.module import Module
     from graphtune.result import TuneResult
     from graphtune.tune_options import TuneOptions
@@ -29,6 +30,8 @@ if _TYPE_CHECKING:
 
 # Imported when they are first used: worker processes, and programs that only look at metadata, start without them.
 _LAZY = {
+    "Batch": "contracts",
+    "Dynamic": "contracts",
     "LoadedModule": "bundles",
     "Module": "module",
     "TuneOptions": "tune_options",
@@ -56,7 +59,9 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Batch",
     "BundleError",
+    "Dynamic",
     "EngineError",
     "Error",
     "GraphSpec",

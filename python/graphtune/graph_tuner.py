@@ -14,6 +14,7 @@ import torch
 from . import _core
 from .candidate_builds import EngineFolder, build_candidates
 from .config import config
+from .contracts import widen
 from .exporting import ExportedGraph, ExportError, FlatModule, export_flat
 from .index_ranges import find_index_ranges
 from .key_order import find_key_order
@@ -75,6 +76,8 @@ class GraphTuner:
         self._options = options
         self._result = GraphResult(name=spec.name, description=spec.describe(_core.InfoLevel.FULL))
         self._sizes, self._ranges, _ = _core.contract_parts(spec) if not spec.eager_reason else ([], {}, {})
+        self._widened = widen(spec, options.contract) if not spec.eager_reason else {}
+        self._ranges |= {symbol: (axis.min, axis.max) for symbol, axis in self._widened.items()}
 
     def run(self) -> TunedGraph:
         try:
@@ -118,7 +121,12 @@ class GraphTuner:
         self._result.notes += maker.notes
         if not cases:
             raise _StaysEagerError("the model refuses every sample that was made of the recorded ones")
-        points = grid(self._ranges, [point for point, _ in recorded], self._options.batch_sizes)
+        points = grid(
+            self._ranges,
+            [point for point, _ in recorded],
+            self._options.batch_sizes,
+            {symbol: axis.opt for symbol, axis in self._widened.items() if axis.opt is not None},
+        )
         measured = {point: case for point in points if (case := maker.case(point)) is not None}
         self._result.points = [point.values for point in measured]
 

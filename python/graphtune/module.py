@@ -16,6 +16,7 @@ from .batch_size import batch_size as batch_size_context
 from .bundles import write_bundle
 from .cache import update_digest
 from .config import config
+from .contracts import check_inputs
 from .errors import GraphtuneValueError, MissError
 from .graph_tuner import GraphTuner, Sample, TunedGraph
 from .recording import RecordingModule
@@ -134,7 +135,9 @@ class Module(RecordingModule):
         """
         started = time.monotonic()
         require_eval([self])
-        graphs = self.tune_graphs(make_options(progress, started, options))
+        tune_options = make_options(progress, started, options)
+        check_inputs(super().graph_specs, tune_options.contract)
+        graphs = self.tune_graphs(tune_options)
         return TuneResult(self, [self], {self.name: graphs}, time.monotonic() - started)
 
     def tune_graphs(self, options: TuneOptions) -> list[GraphResult]:

@@ -78,11 +78,12 @@ def grid(
     ranges: Ranges,
     recorded: Sequence[Point],
     batch_sizes: Sequence[int] = (),
+    typical: Mapping[str, int] | None = None,
     batch_symbol: str = "b",
     limit: int = 12,
 ) -> list[Point]:
     """Where engines are measured: at most four batch sizes, of those asked for or else recorded, each with low, typical
-    and high values of the other symbols as they were recorded."""
+    and high values of the other symbols as they were recorded, or as ``typical`` has them."""
     if not ranges:
         return [Point.of({})]
     axes: list[list[int]] = []
@@ -91,12 +92,13 @@ def grid(
         low, high = ranges[name]
         seen = sorted(point.values[name] for point in recorded if low <= point.values.get(name, low - 1) <= high)
         seen = seen or [low, high]
+        usual = {typical[name]} if typical and low <= typical.get(name, low - 1) <= high else set()
         if name == batch_symbol:
-            asked = {size for size in batch_sizes if low <= size <= high}
+            asked = {size for size in batch_sizes if low <= size <= high} | usual
             sizes = sorted((asked or set(seen)) | {low, high})
             axes.append(_spread(sizes, 4))
         else:
-            axes.append(sorted({low, seen[len(seen) // 2], high}))
+            axes.append(sorted({low, high} | (usual or {seen[len(seen) // 2]})))
     while _product(len(axis) for axis in axes) > limit:
         longest = max(range(len(axes)), key=lambda place: len(axes[place]))
         if len(axes[longest]) <= 2:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from .cache import BuildCache
+from .contracts import UserContract, check_contract
 from .errors import GraphtuneTypeError, GraphtuneValueError
 
 __all__ = ["TuneOptions"]
@@ -20,7 +21,8 @@ class TuneOptions:
     (relative, absolute) and replaces the defaults. ``gate`` is how much faster than eager an engine has to be;
     ``force`` names a backend that is taken whenever its values are right, however fast it is. ``threads`` is given to
     the engines, 0 lets each decide. ``batch_sizes`` are measured where they lie in the learned range; without them,
-    recorded ones.
+    recorded ones. ``contract`` widens the ranges that were recorded: {"input_ids": {0: Batch(1, 32),
+    1: Dynamic("length", 1, 512)}}; what was widened is validated at its ends.
     """
 
     backends: tuple[str, ...] = ("openvino", "onnxruntime", "aoti")
@@ -33,6 +35,7 @@ class TuneOptions:
     force: str | None = None
     threads: int = 0
     batch_sizes: tuple[int, ...] = ()
+    contract: UserContract = dataclasses.field(default_factory=dict)
     cache: BuildCache | None = None
     report: Callable[[str], None] = lambda text: None
 
@@ -43,6 +46,8 @@ class TuneOptions:
                 raise GraphtuneTypeError(f"{name}: {value!r} is no number")
             if not lowest <= value < float("inf"):
                 raise GraphtuneValueError(f"{name}: {value!r} is less than {lowest}, or not finite")
+
+        check_contract(self.contract)
 
     def named(self, name: str) -> TuneOptions:
         """The same, with the name of what is tuned in front of each report."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .batch_size import batch_size as batch_size_context
+from .contracts import check_inputs
 from .datasets import Batch, BatchSource
 from .errors import GraphtuneTypeError, GraphtuneValueError
 from .result import TuneResult
@@ -86,6 +87,7 @@ def tune(
             "target: it called no module that is wrapped in graphtune.Module, so nothing was recorded; wrap the module "
             "that it calls: pipeline.encoder = graphtune.Module(pipeline.encoder)"
         )
+    check_inputs([spec for each in modules for spec in each.graph_specs], tune_options.contract)
     graphs = {each.name: each.tune_graphs(tune_options) for each in modules}
     return TuneResult(module or modules[0], modules, graphs, time.monotonic() - started)
 
