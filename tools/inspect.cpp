@@ -85,7 +85,7 @@ std::string indented(const std::string& text, const std::string& indent) {
 std::string info_text(const Json& info, const std::string& indent) {
   std::string text;
   for (const auto& [key, value] : info.items()) {
-    text += "\n" + indent + key + ":";
+    text.append("\n").append(indent).append(key).append(":");
     if (value.is_object() && !value.empty()) {
       text += info_text(value, indent + "  ");
     } else if (is_table(value)) {

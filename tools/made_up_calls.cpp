@@ -106,6 +106,7 @@ Tensor make_tensor(const TensorView& form, const std::vector<SizeExpr>& axes, co
                     to_string(form.layout), to_string(form.dtype), to_string(form.device)));
   }
   std::vector<std::int64_t> shape;
+  shape.reserve(axes.size());
   for (const SizeExpr& axis : axes) {
     shape.push_back(axis.evaluate(sizes));
   }
@@ -149,6 +150,7 @@ std::vector<MadeUpCall> make_up_calls(const StoredGraph& graph) {
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   std::vector<MadeUpCall> calls;
+  calls.reserve(wanted.size());
   for (const Sizes& sizes : wanted) {
     calls.push_back(make_call(graph, contract, sizes));
   }

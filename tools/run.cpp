@@ -82,6 +82,7 @@ void run(const RunOptions& options) {
       measured.served = module.explain(call.arguments);
       Value result;
       std::vector<double> seconds;
+      seconds.reserve(static_cast<std::size_t>(options.repeat));
       if (options.repeat > 1) {
         result = module.call(call.arguments);  // warms up
       }
