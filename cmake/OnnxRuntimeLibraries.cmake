@@ -1,9 +1,10 @@
-# graphtune::onnxruntime: the headers, from -DGRAPHTUNE_ONNXRUNTIME_INCLUDE, beside the interpreter (scripts/setup.sh puts
-# them there) or the system. The library itself is opened while the engine runs.
+# graphtune::onnxruntime: the headers, from -DGRAPHTUNE_ONNXRUNTIME_INCLUDE, beside the interpreter, from .venv, where
+# scripts/setup.sh puts them (pip builds with an interpreter of its own), or the system. The library itself is opened while
+# the engine runs.
 include_guard(GLOBAL)
 
 get_filename_component(_prefix "${Python_EXECUTABLE}" DIRECTORY)
-find_path(GRAPHTUNE_ONNXRUNTIME_INCLUDE onnxruntime_cxx_api.h HINTS "${_prefix}/../include"
+find_path(GRAPHTUNE_ONNXRUNTIME_INCLUDE onnxruntime_cxx_api.h HINTS "${_prefix}/../include" "${PROJECT_SOURCE_DIR}/.venv/include"
           PATH_SUFFIXES onnxruntime DOC "Folder of onnxruntime_cxx_api.h")
 if(GRAPHTUNE_ONNXRUNTIME_INCLUDE)
   add_library(graphtune_onnxruntime INTERFACE)
