@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -117,7 +118,6 @@ def test_an_ambiguous_axis_is_settled_by_asking_the_model() -> None:
     (graph,) = module.tune(**quick(backends=())).graphs["either"]
     assert any("independent of the batch size" in line for line in graph.evidence)
     assert graph.symbols == {"b": (1, 2), "s0": (10, 20)}
-    assert "evidence: axis 1 of" in str(graph.evidence) or "axis 1 of [0]" in graph.evidence[0]
 
 
 def test_constants_make_a_graph_each() -> None:
@@ -215,8 +215,7 @@ def test_what_no_engine_does_stays_eager_with_the_reason_and_is_as_eager(name: s
     module = recorded(model, *((batch, tuple(x.clone() for x in args)) for batch, args in calls))
     result = module.tune(**quick())
     (graph,) = result.graphs["Function"]
-    with pytest.raises(AssertionError, match=words):
-        raise AssertionError(graph.eager_reason)
+    assert re.search(words, graph.eager_reason)
     assert module.graph_specs[0].eager_reason == graph.eager_reason
     assert f"eager because {graph.eager_reason}" in str(result)
 
