@@ -231,7 +231,9 @@ nb::typed<nb::dict, nb::str, nb::any> stats_of(const Router& router) {
 
 std::shared_ptr<TunedRouter> make_tuned_router(std::shared_ptr<Router> router, Signature signature,
                                                const AnySequence& templates,
-                                               const TensorSequence& weights) {
+                                               const TensorSequence& weights,
+                                               const AnySequence& slots,
+                                               const AnySequence& fixed_dicts) {
   std::vector<Object> forms;
   for (const nb::handle form : templates) {
     forms.push_back(Object::borrow(form.ptr()));
@@ -243,9 +245,23 @@ std::shared_ptr<TunedRouter> make_tuned_router(std::shared_ptr<Router> router, S
     }
     watched.push_back(weight.ptr());
   }
-  return std::make_shared<TunedRouter>(std::move(router),
-                                       signature == nullptr ? CallSignature() : *signature,
-                                       std::move(forms), std::make_unique<WeightGuard>(watched));
+  std::vector<WeightGuard::Slot> kept;
+  for (const nb::handle slot : slots) {
+    const auto [dict, key] = nb::cast<std::pair<nb::dict, nb::object>>(slot);
+    const nb::object value = dict[key];
+    kept.push_back(
+        {Object::borrow(dict.ptr()), Object::borrow(key.ptr()), Object::borrow(value.ptr())});
+  }
+  std::vector<PyObject*> fixed;
+  for (const nb::handle dict : fixed_dicts) {
+    if (!PyDict_Check(dict.ptr())) {
+      throw TypeError("fixed_dicts must be dicts");
+    }
+    fixed.push_back(dict.ptr());
+  }
+  return std::make_shared<TunedRouter>(
+      std::move(router), signature == nullptr ? CallSignature() : *signature, std::move(forms),
+      std::make_unique<WeightGuard>(watched, std::move(kept), fixed));
 }
 
 }  // namespace
@@ -333,7 +349,7 @@ void bind_routing(nb::module_& module) {
           "The result, a Miss, or RUN_EAGERLY.")
       .def("stats", [](const TunedRouter& router) { return stats_of(router.router()); });
   module.def("make_tuned_router", &make_tuned_router, "router"_a, "signature"_a.none(),
-             "templates"_a, "weights"_a);
+             "templates"_a, "weights"_a, "slots"_a, "fixed_dicts"_a);
 }
 
 }  // namespace graphtune::python

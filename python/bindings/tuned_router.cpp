@@ -88,9 +88,11 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
     return {};
   }
   if (weights_ != nullptr && weights_->changed()) {
-    return {{},
-            miss(decision.graph, MissReason::WeightsChanged,
-                 "the module's weights were changed since it was tuned: tune it again")};
+    return {
+        {},
+        miss(decision.graph, MissReason::WeightsChanged,
+             "the module's weights, parts, hooks or modes were changed since it was tuned: tune it "
+             "again")};
   }
   const std::vector<Tensor> inputs = engine_inputs(*walker);
   std::vector<Tensor> outputs;

@@ -1,5 +1,7 @@
 #include "bindings/weight_guard.h"
 
+#include <utility>
+
 #include <ATen/core/Tensor.h>
 
 #include "bindings/tensor_access.h"
@@ -21,8 +23,12 @@ struct WeightGuard::Watched {
   }
 };
 
-WeightGuard::WeightGuard(const std::vector<PyObject*>& tensors)
-    : watched_(std::make_unique<std::vector<Watched>>()) {
+WeightGuard::WeightGuard(const std::vector<PyObject*>& tensors, std::vector<Slot> slots,
+                         const std::vector<PyObject*>& fixed_dicts)
+    : watched_(std::make_unique<std::vector<Watched>>()), slots_(std::move(slots)) {
+  for (PyObject* dict : fixed_dicts) {
+    fixed_.emplace_back(Object::borrow(dict), PyDict_Size(dict));
+  }
   watched_->reserve(tensors.size());
   for (PyObject* object : tensors) {
     const at::Tensor& tensor = tensor_of(object);
@@ -38,6 +44,16 @@ WeightGuard::~WeightGuard() = default;
 bool WeightGuard::changed() const noexcept {
   for (const Watched& watched : *watched_) {
     if (watched.changed()) {
+      return true;
+    }
+  }
+  for (const auto& [dict, size] : fixed_) {
+    if (PyDict_Size(dict.get()) != size) {
+      return true;
+    }
+  }
+  for (const Slot& slot : slots_) {
+    if (PyDict_GetItem(slot.dict.get(), slot.key.get()) != slot.value.get()) {
       return true;
     }
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "bindings/object.h"
@@ -10,24 +11,31 @@ namespace graphtune::python {
 
 /// Sees when a module's weights are no longer those that its engines were built from: parameters
 /// and buffers that were written in place (`load_state_dict`, an optimiser) or got other memory
-/// (`to`, `.data = …`).
-///
-/// A parameter object that was replaced by another one in its module isn't seen: that would need a
-/// walk over the modules.
+/// (`to`, `.data = …`); and entries of the modules' own dicts that were replaced
+/// (`torch.func.functional_call`, `model.layer = …`) or added to (hooks). Not seen:
+/// `weight.data.zero_()`, which moves no version counter.
 class WeightGuard {
  public:
-  /// `tensors`: torch tensors; they are kept alive.
-  explicit WeightGuard(const std::vector<PyObject*>& tensors);
+  struct Slot {
+    Object dict;
+    Object key;
+    Object value;
+  };
+  /// `tensors`: torch tensors; they are kept alive, as is all that the slots hold.
+  WeightGuard(const std::vector<PyObject*>& tensors, std::vector<Slot> slots,
+              const std::vector<PyObject*>& fixed_dicts);
   ~WeightGuard();
   WeightGuard(const WeightGuard&) = delete;
   WeightGuard& operator=(const WeightGuard&) = delete;
 
-  /// A few nanoseconds a tensor.
+  /// A few nanoseconds a tensor, some 15 a slot. Needs the GIL.
   [[nodiscard]] bool changed() const noexcept;
 
  private:
   struct Watched;
   std::unique_ptr<std::vector<Watched>> watched_;
+  std::vector<Slot> slots_;
+  std::vector<std::pair<Object, Py_ssize_t>> fixed_;  // dicts and their sizes
 };
 
 }  // namespace graphtune::python

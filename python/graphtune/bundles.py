@@ -79,8 +79,8 @@ def load(
         warnings.warn(f"graphtune: {problem}", RuntimeWarning, stacklevel=2)
     templates = [_template_of(spec) for spec in bundle.graph_specs]
     if model is None:
-        return LoadedModule(bundle, _core.make_tuned_router(router, bundle.signature, templates, []))
-    from .module import Module, weights_digest, weights_of
+        return LoadedModule(bundle, _core.make_tuned_router(router, bundle.signature, templates, [], [], []))
+    from .module import Module, hooks_of, slots_of, weights_digest, weights_of
 
     known = bundle.versions.get("weights", "")
     if known and known != weights_digest(model):
@@ -91,7 +91,10 @@ def load(
     module = model if isinstance(model, Module) else Module(model, name=bundle.module_name, strict=bundle.strict)
     if miss_policy is not None:
         module.miss_policy = miss_policy
-    tuned = _core.make_tuned_router(router, bundle.signature, templates, weights_of(module.wrapped))
+    inner = module.wrapped
+    tuned = _core.make_tuned_router(
+        router, bundle.signature, templates, weights_of(inner), slots_of(inner), hooks_of(inner)
+    )
     module.install(tuned, bundle.graph_specs, None)
     return module
 
@@ -117,7 +120,7 @@ class LoadedModule:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # Gradients can't be asked of a model that isn't there.
-        outcome = self._router.call(args, kwargs, False, False)
+        outcome = self._router.call(args, kwargs, False, torch.is_grad_enabled())
         if type(outcome) is _core.Miss:
             raise MissError(outcome.message)
         if outcome is _core.RUN_EAGERLY:

@@ -16,7 +16,7 @@ from graphtune import _core
 from graphtune.config import config
 from graphtune.errors import GraphtuneTypeError, GraphtuneValueError
 
-__all__ = ["RecordedSample", "RecordingModule", "signature_of"]
+__all__ = ["RecordedSample", "RecordingModule", "is_traced", "signature_of"]
 
 # What belongs to the wrapper; any other attribute is the wrapped module's.
 _OWN = "_graphtune_"
@@ -155,7 +155,7 @@ def _restore(cls: type[RecordingModule], module: nn.Module, state: dict[str, Any
     return restored
 
 
-def _is_traced() -> bool:
+def is_traced() -> bool:
     """The call is being compiled, exported or traced: what it does is not a sample."""
     return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None or _is_traced_by_fx()
 
@@ -224,10 +224,8 @@ class RecordingModule(nn.Module):
     # Calls
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        if _is_traced():
-            # fx looks each called module up among the submodules, of which the wrapped one is none.
-            wrapped = self._graphtune_wrapped
-            return wrapped.forward(*args, **kwargs) if _is_traced_by_fx() else wrapped(*args, **kwargs)
+        if is_traced():
+            return self._graphtune_run_traced(args, kwargs)
         recorder = self._graphtune_recorder
         call = recorder.begin(args, kwargs)
         outputs = self._graphtune_wrapped(*args, **kwargs)
@@ -241,6 +239,11 @@ class RecordingModule(nn.Module):
                     graph, place, *parts = sample
                     self._graphtune_samples.setdefault(graph, {})[place] = RecordedSample(*parts)
         return outputs
+
+    def _graphtune_run_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # fx looks each called module up among the submodules, of which the wrapped one is none.
+        wrapped = self._graphtune_wrapped
+        return wrapped.forward(*args, **kwargs) if _is_traced_by_fx() else wrapped(*args, **kwargs)
 
     def _warn_once(self, error: Exception) -> None:
         # The model has served the call, and goes on serving: only the record is incomplete.

@@ -3,14 +3,16 @@ may have is a miss. For each engine, with one model."""
 
 from __future__ import annotations
 
+import copy
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.fx.experimental.proxy_tensor
 from graphtune.cache import BuildCache
 
 import graphtune
@@ -76,12 +78,9 @@ def bundle(request: pytest.FixtureRequest, bundles: dict[str, Bundle]) -> Bundle
 
 
 @pytest.fixture
-def model(bundle: Bundle) -> Iterator[Model]:
-    """The same for all tests, and left as it was."""
-    state = {name: tensor.clone() for name, tensor in bundle[1].state_dict().items()}
-    yield bundle[1]
-    bundle[1].load_state_dict(state)
-    bundle[1].eval()
+def model(bundle: Bundle) -> Model:
+    """A copy: tests change it."""
+    return copy.deepcopy(bundle[1])
 
 
 @pytest.fixture
@@ -328,6 +327,74 @@ def test_changed_weights_run_eagerly(module: Any, model: Model, change: str) -> 
     with pytest.warns(RuntimeWarning, match="weights"):
         assert_as_eager(module, model, call_of(2, 5))
     assert module.stats()["misses"] == {"weights_changed": 1}
+
+
+@pytest.mark.parametrize("change", ["parameter", "submodule", "hook", "part in train mode", "functional_call"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_replaced_parts_and_new_hooks_run_eagerly(module: Any, model: Model, change: str) -> None:
+    call = call_of(2, 5)
+    doubled = {name: tensor * 2 for name, tensor in model.state_dict().items()}
+    with torch.no_grad():
+        module(**call)
+        if change == "functional_call":
+            actual = torch.func.functional_call(module, doubled, (), call)
+            expected = torch.func.functional_call(model, doubled, (), call)
+            assert torch.equal(actual["hidden"], expected["hidden"])
+            # They are the model's own again.
+            assert_as_eager(module, model, call)
+            assert module.stats()["by_graph"]["graph_0"].popitem()[1] == 2
+        elif change == "parameter":
+            model.linear.weight = torch.nn.Parameter(model.linear.weight * 2)
+        elif change == "submodule":
+            model.linear = torch.nn.Linear(16, 8)
+        elif change == "part in train mode":
+            model.look.train()
+        else:
+            model.linear.register_forward_hook(lambda part, args, output: output * 2)
+        assert_as_eager(module, model, call)
+    assert module.stats()["misses"] == {"weights_changed": 1}
+
+
+def test_a_bundle_keeps_the_digest_of_the_weights_that_were_tuned(build_cache: BuildCache, tmp_path: Path) -> None:
+    model = torch.nn.Linear(4, 3).eval()
+    module = graphtune.Module(model)
+    for batch in (1, 2):
+        with graphtune.batch_size(batch), torch.no_grad():
+            module(torch.rand(batch, 4))
+    module.tune(progress=False, backends=("openvino",), force="openvino", measure_seconds=0, cache=build_cache)
+    with torch.no_grad():
+        model.weight.zero_()
+    graphtune.save(module, tmp_path / "linear.bundle")
+    with pytest.raises(ValueError, match="its weights are not those"):
+        graphtune.load(tmp_path / "linear.bundle", model)
+
+
+def test_a_bundle_without_its_model_refuses_what_needs_gradients(served: Any) -> None:
+    call = call_of(2, 5)
+    call["image"].requires_grad_()
+    with pytest.raises(graphtune.MissError, match="gradients"):
+        served(**call)
+    with torch.no_grad():
+        assert served(**call)["hidden"].shape == (2, 5, 8)
+
+
+def test_transformed_calls_run_eagerly(module: Any, model: Model) -> None:
+    call = call_of(2, 5)
+    with torch.no_grad():
+        with torch.autocast("cpu", torch.bfloat16):
+            assert module(**call)["hidden"].dtype == model(**call)["hidden"].dtype == torch.bfloat16
+        arguments = tuple(call.values())
+        traced = torch.jit.trace(module, arguments, check_trace=False, strict=False)
+        other = tuple(call_of(3, 6).values())
+        torch.testing.assert_close(traced(*other)["hidden"], model(*other)["hidden"])
+        graph = torch.fx.experimental.proxy_tensor.make_fx(lambda *args: module(*args)["hidden"])(*arguments)
+        other = tuple(tensor.flip(0) for tensor in arguments)
+        torch.testing.assert_close(graph(*other), model(*other)["hidden"])
+        with torch.autograd.forward_ad.dual_level():
+            image = torch.autograd.forward_ad.make_dual(call["image"], torch.ones_like(call["image"]))
+            pooled = module(call["ids"], call["mask"], image)["pooled"]
+            assert torch.autograd.forward_ad.unpack_dual(pooled).tangent is not None
+    assert module.stats()["misses"] == {}
 
 
 def test_engines_serve_without_a_warning(module: Any, served: Any) -> None:
