@@ -243,6 +243,25 @@ def test_constants_of_many_types(values: list[Any]) -> None:
     assert graph(*values, strict=False) == graph(*reversed(values), strict=False)
 
 
+def test_a_module_takes_constants_of_every_type() -> None:
+    module = RecordingModule(Model())
+    values = [
+        np.zeros(3),
+        {1, 2},
+        slice(1),
+        bytearray(b"a"),
+        torch.Size([1]),
+        torch.int8,
+        torch.device("cpu"),
+        Color.RED,
+    ]
+    for value in (*values, *values):
+        module(t(2), mask=value)
+        assert module.seen is value
+    assert [spec.sample_count for spec in module.graph_specs] == [2] * len(values)
+    assert not any(spec.eager_reason for spec in module.graph_specs)
+
+
 def test_sets_are_compared_whatever_their_order() -> None:
     words = [f"word{index}" for index in range(100)]
     backwards = words[::-1]
