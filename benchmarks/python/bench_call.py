@@ -220,6 +220,8 @@ def module_calls(backend: str) -> Iterator[Group]:
 
 def rotating_graphs(tiny: TunedTiny, backend: str, count: int) -> Iterator[Group]:
     """As many graphs as there are modes, which take turns; all are served by copies of one engine."""
+    from graphtune.serving import tuned_router
+
     from graphtune import _core
 
     x, y = tiny_call()
@@ -234,8 +236,7 @@ def rotating_graphs(tiny: TunedTiny, backend: str, count: int) -> Iterator[Group
     engines = [(backend, backend, tiny.engine_folder)]
     router = _core.make_router([_core.make_graph(spec, plan, engines, [-1], 1) for spec in specs], module.strict)
     templates = [torch.empty(0) for _ in specs]
-    weights = [*tiny.model.parameters()]
-    module.install(_core.make_tuned_router(router, module.signature, templates, weights), specs, None)
+    module.install(tuned_router(router, module.signature, templates, tiny.model), specs, None)
 
     def turns(target: Callable[..., object]) -> Block:
         def block(rounds: int) -> float:

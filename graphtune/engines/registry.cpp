@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "graphtune/error.h"
+#include "graphtune/library_folder.h"
 
 namespace graphtune {
 namespace {
@@ -90,15 +91,10 @@ std::vector<fs::path> engine_folders() {
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&engine_folders), &info) != 0 &&
-      info.dli_fname != nullptr) {
-    std::error_code error;
-    const fs::path library = fs::canonical(info.dli_fname, error);
-    if (!error) {
-      folders.push_back(library.parent_path());
-      folders.push_back(library.parent_path() / "graphtune");
-    }
+  const fs::path ours = library_folder(reinterpret_cast<const void*>(&engine_folders));
+  if (!ours.empty()) {
+    folders.push_back(ours);
+    folders.push_back(ours / "graphtune");
   }
   return folders;
 }
@@ -193,6 +189,19 @@ void register_backend(std::shared_ptr<Backend> backend) {
   Registry::instance().add(std::move(backend));
 }
 
+BackendInfo backend_info(std::string_view name) {
+  BackendInfo info;
+  info.name = name;
+  try {
+    const Backend& backend = find_backend(name);
+    info.version = backend.version();
+    info.unavailable_reason = backend.unavailable_reason();
+  } catch (const std::exception& failure) {
+    info.unavailable_reason = failure.what();
+  }
+  return info;
+}
+
 std::vector<BackendInfo> list_backends() {
   std::vector<std::string> names = Registry::instance().names();
   names.insert(names.end(), kKnownBackends.begin(), kKnownBackends.end());
@@ -201,16 +210,7 @@ std::vector<BackendInfo> list_backends() {
 
   std::vector<BackendInfo> infos;
   for (const std::string& name : names) {
-    BackendInfo info;
-    info.name = name;
-    try {
-      const Backend& backend = find_backend(name);
-      info.version = backend.version();
-      info.unavailable_reason = backend.unavailable_reason();
-    } catch (const std::exception& failure) {
-      info.unavailable_reason = failure.what();
-    }
-    infos.push_back(std::move(info));
+    infos.push_back(backend_info(name));
   }
   return infos;
 }

@@ -25,6 +25,8 @@ struct BackendInfo {
   std::string version;             ///< empty when absent
   std::string unavailable_reason;  ///< empty when usable
 };
+/// One backend, tried: why it can't be used stands in the result.
+[[nodiscard]] GRAPHTUNE_API BackendInfo backend_info(std::string_view name);
 /// The backends of this build and those registered, each tried.
 [[nodiscard]] GRAPHTUNE_API std::vector<BackendInfo> list_backends();
 

@@ -130,6 +130,9 @@ void bind_engines(nb::module_& module) {
         return "BackendInfo(" + info.name + ": " +
                (info.unavailable_reason.empty() ? info.version : info.unavailable_reason) + ")";
       });
+  module.def(
+      "backend_info", [](const std::string& name) { return backend_info(name); }, "name"_a,
+      "One backend, tried; opens no other.");
   module.def("list_backends", &list_backends, "Backends of this installation, each tried.");
 
   nb::class_<LoadedEngine>(module, "Engine",

@@ -111,16 +111,14 @@ def build_all(
                 running.append(_start(waiting.popleft(), on_start))
             if not running:
                 running.append(_start(alone.popleft(), on_start))
-            ended = running[0].wait(0.1)
+            running[0].wait(0.1)
             total = sum(build.measure() for build in running)
-            last = running[-1]
-            if len(running) > 1 and total > last.most_memory and not last.over_limit():
-                last.end()
-                running.pop()
-                alone.append(last.job)
-            for build in [b for b in running if (ended and b is running[0]) or b.wait(0) or b.over_limit()]:
+            for build in [build for build in running if build.wait(0) or build.over_limit()]:
                 running.remove(build)
                 on_done(build.job, build.finish())
+            if len(running) > 1 and total > running[-1].most_memory:
+                running[-1].end()
+                alone.append(running.pop().job)
             if running and on_wait is not None:
                 on_wait(running[0].seconds)
     finally:

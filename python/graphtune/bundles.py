@@ -13,6 +13,7 @@ import torch
 from . import _core
 from .constants import constant_value
 from .errors import BundleError, GraphtuneTypeError, GraphtuneValueError, MissError
+from .serving import is_transformed, tuned_router
 from .types import build
 from .versions import library_versions
 
@@ -79,8 +80,8 @@ def load(
         warnings.warn(f"graphtune: {problem}", RuntimeWarning, stacklevel=2)
     templates = [_template_of(spec) for spec in bundle.graph_specs]
     if model is None:
-        return LoadedModule(bundle, _core.make_tuned_router(router, bundle.signature, templates, [], [], []))
-    from .module import Module, hooks_of, slots_of, weights_digest, weights_of
+        return LoadedModule(bundle, tuned_router(router, bundle.signature, templates, None))
+    from .module import Module, weights_digest
 
     known = bundle.versions.get("weights", "")
     if known and known != weights_digest(model):
@@ -91,11 +92,7 @@ def load(
     module = model if isinstance(model, Module) else Module(model, name=bundle.module_name, strict=bundle.strict)
     if miss_policy is not None:
         module.miss_policy = miss_policy
-    inner = module.wrapped
-    tuned = _core.make_tuned_router(
-        router, bundle.signature, templates, weights_of(inner), slots_of(inner), hooks_of(inner)
-    )
-    module.install(tuned, bundle.graph_specs, None)
+    module.install(tuned_router(router, bundle.signature, templates, module.wrapped), bundle.graph_specs, None)
     return module
 
 
@@ -119,7 +116,11 @@ class LoadedModule:
         return dict(self._router.stats())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Gradients can't be asked of a model that isn't there.
+        if is_transformed():
+            raise MissError(
+                "calls under autocast, a tracer or forward-mode differentiation need the model: load the bundle with "
+                "graphtune.load(path, model)"
+            )
         outcome = self._router.call(args, kwargs, False, torch.is_grad_enabled())
         if type(outcome) is _core.Miss:
             raise MissError(outcome.message)

@@ -44,10 +44,9 @@ def build_candidates(
     with contextlib.ExitStack() as stack:
         stagings: dict[str, Staging] = {}
         jobs = []
-        absent = {info.name: info.unavailable_reason for info in _core.list_backends()}
         for backend, candidate in candidates.items():
-            if absent.get(backend):
-                candidate.reason = absent[backend]
+            candidate.reason = _core.backend_info(backend).unavailable_reason
+            if candidate.reason:
                 continue
             key = cache.key(program, backend, facts, library_versions())
             found = cache.find(key)

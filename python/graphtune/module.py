@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from . import _core
 from .batch_size import batch_size as batch_size_context
@@ -20,26 +19,16 @@ from .config import config
 from .contracts import check_inputs
 from .errors import GraphtuneValueError, MissError
 from .graph_tuner import GraphTuner, Sample, TunedGraph
-from .recording import RecordingModule, is_traced
+from .recording import RecordingModule
 from .result import GraphResult, TuneResult
+from .serving import is_transformed, tuned_router
 from .settling import settle_ambiguities
 from .tune_options import TuneOptions
 from .tuner import make_options, recording_session, require_eval
 
-__all__ = ["MISS_POLICIES", "Module", "hooks_of", "slots_of", "weights_digest", "weights_of"]
+__all__ = ["MISS_POLICIES", "Module", "weights_digest"]
 
 MISS_POLICIES = ("eager", "error", "record")
-
-
-def _is_transformed() -> bool:
-    """The call is traced, or computes otherwise than it says: an engine would be a constant to the tracer, lose a
-    tangent, or ignore autocast."""
-    return (
-        is_traced()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch.is_autocast_enabled("cpu")
-        or forward_ad._current_level >= 0
-    )
 
 
 class Module(RecordingModule):
@@ -85,7 +74,7 @@ class Module(RecordingModule):
         router = self._graphtune_router
         if router is None:
             return super().forward(*args, **kwargs)
-        if _is_transformed():
+        if is_transformed():
             return super()._graphtune_run_traced(args, kwargs)
         outcome = router.call(args, kwargs, self.wrapped.training, torch.is_grad_enabled())
         if type(outcome) is _core.Miss:
@@ -169,14 +158,7 @@ class Module(RecordingModule):
             tuned.append(self._graphtune_tune_graph(index, options))
         router = _core.make_router([self._graphtune_load(graph, options) for graph in tuned], self.strict)
         templates = [graph.template for graph in tuned]
-        serving = _core.make_tuned_router(
-            router,
-            self.signature,
-            templates,
-            weights_of(self.wrapped),
-            slots_of(self.wrapped),
-            hooks_of(self.wrapped),
-        )
+        serving = tuned_router(router, self.signature, templates, self.wrapped)
         self.install(serving, [graph.spec for graph in tuned], tuned)
         self._graphtune_digest = digest
         return [graph.result for graph in tuned]
@@ -223,23 +205,6 @@ class Module(RecordingModule):
         # Of the weights that the engines have, whatever became of the model's since.
         digest = self._graphtune_digest
         return write_bundle(path, self.name, self.strict, self.signature, self._graphtune_tuned, digest)
-
-
-def weights_of(model: torch.nn.Module) -> list[torch.Tensor]:
-    """Parameters and buffers: what engines were built from."""
-    return [*model.parameters(), *model.buffers()]
-
-
-def slots_of(model: torch.nn.Module) -> list[tuple[dict[str, Any], str]]:
-    """Where a model's modules keep parameters, buffers, submodules and mode: who replaces one changes the model."""
-    parts = list(model.modules())
-    dicts = [d for part in parts for d in (part._parameters, part._buffers, part._modules)]
-    return [*((each, name) for each in dicts for name in each), *((vars(part), "training") for part in parts)]
-
-
-def hooks_of(model: torch.nn.Module) -> list[dict[Any, Any]]:
-    """The dicts of hooks that run with a call."""
-    return [d for part in model.modules() for d in (part._forward_hooks, part._forward_pre_hooks)]
 
 
 def weights_digest(model: torch.nn.Module) -> str:

@@ -15,10 +15,11 @@ from typing import Any, Protocol
 from .processes import Worker, WorkerFailure
 from .turn_statistics import Ratio, paired_ratio, quantile, separated, tied_with_best
 
+__all__ = ["LocalParticipant", "Participant", "TurnsResult", "WorkerParticipant", "take_turns"]
+
+# Who is slower than another by so much, in each of so many rounds, is beaten at that size.
 _ROUNDS_TO_BE_BEATEN = 2
 _FAR = 1.1
-
-__all__ = ["LocalParticipant", "Participant", "TurnsResult", "WorkerParticipant", "take_turns"]
 
 
 class Participant(Protocol):
@@ -99,12 +100,12 @@ class TurnsResult:
 
     def leaders(self, size_key: str) -> list[str]:
         """The fastest first, then all that are not surely slower than it."""
-        rounds = {
-            n: sizes[size_key]
-            for n, sizes in self.rounds.items()
-            if n not in self.failures and n not in self.beaten and sizes.get(size_key)
-        }
-        return tied_with_best(rounds, self.confidence)
+        rounds = {name: self.rounds[name][size_key] for name in self.rounds if self.is_measured(name)}
+        return tied_with_best({name: blocks for name, blocks in rounds.items() if blocks}, self.confidence)
+
+    def is_measured(self, name: str) -> bool:
+        """Still takes turns: it neither failed nor fell far behind."""
+        return name not in self.failures and name not in self.beaten
 
     def to_dict(self) -> dict[str, Any]:
         measured = {n: [s for s, r in sizes.items() if r] for n, sizes in self.rounds.items() if n not in self.failures}
@@ -162,7 +163,7 @@ def take_turns(
                 if turn > 0 and clock() - started > budget_s:
                     break
                 for name in order:
-                    if name in result.failures or name in result.beaten:
+                    if not result.is_measured(name):
                         continue
                     try:
                         _take_turn(participants[name], name, size, counts, result, block_s, warm_up)
@@ -225,11 +226,7 @@ def _is_beaten(result: TurnsResult, name: str) -> bool:
 
 def _is_settled(result: TurnsResult, size: str, tie: float) -> bool:
     """Whether the fastest is told apart from every other, or level with it for sure."""
-    alive = {
-        name: result.rounds[name][size]
-        for name in result.rounds
-        if name not in result.failures and name not in result.beaten
-    }
+    alive = {name: result.rounds[name][size] for name in result.rounds if result.is_measured(name)}
     best = min(alive, key=lambda name: median(alive[name]))
     count = min(len(rounds) for rounds in alive.values())
     return all(

@@ -62,7 +62,7 @@ def bundles(build_cache: BuildCache, tmp_path_factory: pytest.TempPathFactory) -
                 module(**call_of(batch, length))
     made = {}
     # All are built at the first time, side by side.
-    for backends in (("openvino", "aoti"), ("aoti",)):
+    for backends in (("openvino", "aoti", "onnxruntime"), ("onnxruntime",), ("aoti",)):
         chosen = backends[0]
         result = module.tune(progress=False, backends=backends, force=chosen, measure_seconds=0, cache=build_cache)
         (graph,) = result.graphs["model"]
@@ -72,7 +72,7 @@ def bundles(build_cache: BuildCache, tmp_path_factory: pytest.TempPathFactory) -
     return made
 
 
-@pytest.fixture(scope="session", params=["openvino", "aoti"])
+@pytest.fixture(scope="session", params=["openvino", "onnxruntime", "aoti"])
 def bundle(request: pytest.FixtureRequest, bundles: dict[str, Bundle]) -> Bundle:
     return bundles[request.param]
 
@@ -373,6 +373,16 @@ def test_a_bundle_without_its_model_refuses_what_needs_gradients(served: Any) ->
     call = call_of(2, 5)
     call["image"].requires_grad_()
     with pytest.raises(graphtune.MissError, match="gradients"):
+        served(**call)
+    with torch.no_grad():
+        assert served(**call)["hidden"].shape == (2, 5, 8)
+
+
+def test_a_bundle_without_its_model_refuses_transformed_calls(served: Any) -> None:
+    call = call_of(2, 5)
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(graphtune.MissError, match="autocast"):
+        served(**call)
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(graphtune.MissError, match="forward-mode"):
         served(**call)
     with torch.no_grad():
         assert served(**call)["hidden"].shape == (2, 5, 8)

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "graphtune/error.h"
+#include "graphtune/library_folder.h"
 
 namespace graphtune {
 namespace {
@@ -30,14 +31,9 @@ std::vector<std::string> places_to_look() {
     return {chosen};
   }
   std::vector<std::string> places;
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&places_to_look), &info) != 0 &&
-      info.dli_fname != nullptr) {
-    std::error_code error;
-    const fs::path library = fs::canonical(info.dli_fname, error);
-    if (!error) {
-      add_libraries_of(library.parent_path().parent_path() / "onnxruntime" / "capi", places);
-    }
+  const fs::path ours = library_folder(reinterpret_cast<const void*>(&places_to_look));
+  if (!ours.empty()) {
+    add_libraries_of(ours.parent_path() / "onnxruntime" / "capi", places);
   }
 #ifdef GRAPHTUNE_ONNXRUNTIME_FOLDER
   add_libraries_of(GRAPHTUNE_ONNXRUNTIME_FOLDER, places);
