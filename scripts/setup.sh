@@ -24,6 +24,19 @@ install_packages \
   "libgmock-dev header:gmock/gmock.h" \
   "libbenchmark-dev header:benchmark/benchmark.h"
 
+# The core and the tool need none of the Python packages: they are compiled while those are installed. What fails here
+# fails again below, where it is shown.
+core_build=""
+if [ ! -e build/release/build.ninja ]; then
+  echo "==> Building the core in the background"
+  {
+    cmake --preset release -DGRAPHTUNE_PYTHON=OFF -DGRAPHTUNE_ENGINES=OFF &&
+      cmake --build build/release -j "$(nproc)" --target graphtune_package
+  } >/dev/null 2>&1 &
+  core_build=$!
+  trap 'kill "$core_build" 2>/dev/null || true' EXIT
+fi
+
 if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
   echo "==> Making .venv with $("$PYTHON" --version)"
   "$PYTHON" -m venv --clear .venv
@@ -32,7 +45,8 @@ fi
 stamp=.venv/requirements.sha256
 if ! sha256sum --check --status "$stamp" 2>/dev/null; then
   echo "==> Installing the packages of requirements.txt into .venv"
-  .venv/bin/python -m pip install --disable-pip-version-check -r requirements.txt
+  # Byte code of all files would take longer than that of the few which are imported, on their first import.
+  .venv/bin/python -m pip install --disable-pip-version-check --no-compile -r requirements.txt
   sha256sum requirements.txt >"$stamp"
 fi
 
@@ -44,9 +58,14 @@ if [ -d "$(echo .venv/lib/python3*/site-packages)/graphtune" ]; then
   .venv/bin/python -m pip uninstall -q -y graphtune
 fi
 
-if [ ! -e build/release/build.ninja ]; then
+if [ -n "$core_build" ]; then
+  wait "$core_build" || true
+  trap - EXIT
+fi
+# Also where an earlier run was interrupted before it came this far.
+if ! grep -qs '^GRAPHTUNE_PYTHON:BOOL=ON' build/release/CMakeCache.txt; then
   echo "==> Configuring build/release"
-  cmake --preset release
+  cmake --preset release -DGRAPHTUNE_PYTHON=ON -DGRAPHTUNE_ENGINES=ON
 fi
 echo "==> Building build/release"
 cmake --build build/release -j "$(nproc)" --target graphtune_package
