@@ -54,6 +54,7 @@ class GraphLoader {
       return graph;
     }
     graph.contract = stored.spec.contract();
+    graph.fixed_constants = stored.spec.fixed_constants();
     graph.plan = stored.plan;
     std::map<std::string, Failure> failures;
     for (const StoredEngine& engine : stored.engines) {

@@ -198,6 +198,27 @@ Signature signature_from_json(const JsonView& json) {
   return at_path(json, [&] { return Signature(std::move(parameters)); });
 }
 
+namespace {
+
+Json constants_to_json(const FixedConstants& constants) {
+  Json items = Json::array();
+  for (const FixedConstants::Item& item : constants.items()) {
+    items.push_back({{"value", to_json(item.value)}, {"any_value", item.any_value}});
+  }
+  return items;
+}
+
+FixedConstants constants_from_json(const JsonView& json) {
+  std::vector<FixedConstants::Item> items;
+  for (const JsonView& item : json.items()) {
+    item.allow_only({"value", "any_value"});
+    items.push_back({constant_from_json(item.at("value")), item.at("any_value").boolean()});
+  }
+  return FixedConstants(std::move(items));
+}
+
+}  // namespace
+
 struct GraphSpecJson {
   static Json write(const GraphSpec& spec) {
     Json json{{"name", spec.name_},
@@ -210,11 +231,15 @@ struct GraphSpecJson {
     if (spec.contract_) {
       json["contract"] = to_json(*spec.contract_);
     }
+    if (spec.fixed_constants_) {
+      json["fixed_constants"] = constants_to_json(*spec.fixed_constants_);
+    }
     return json;
   }
 
   static GraphSpec read(const JsonView& json) {
-    json.allow_only({"name", "sample_count", "inputs", "outputs", "eager_reason", "contract"});
+    json.allow_only({"name", "sample_count", "inputs", "outputs", "eager_reason", "contract",
+                     "fixed_constants"});
     const JsonView name = json.at("name");
     if (name.string(kMaxNameSize).empty()) {
       name.fail("must not be empty");
@@ -237,6 +262,10 @@ struct GraphSpecJson {
     if (const auto contract = json.find("contract")) {
       Contract parsed = contract_from_json(*contract);
       at_path(*contract, [&] { spec.set_contract(std::move(parsed)); });
+    }
+    if (const auto constants = json.find("fixed_constants")) {
+      FixedConstants parsed = constants_from_json(*constants);
+      at_path(*constants, [&] { spec.set_fixed_constants(std::move(parsed)); });
     }
     return spec;
   }

@@ -171,6 +171,19 @@ std::optional<std::int64_t> GraphSpec::max_batch_size() const {
 
 void GraphSpec::set_eager_reason(std::string reason) { eager_reason_ = std::move(reason); }
 
+FixedConstants GraphSpec::fixed_constants() const {
+  return fixed_constants_ ? *fixed_constants_ : FixedConstants(input_spec_.tree());
+}
+
+void GraphSpec::set_fixed_constants(FixedConstants constants) {
+  const std::size_t count = input_spec_.tree().constants().size();
+  if (constants.items().size() != count) {
+    throw ValueError(fmt::format("{}: {} fixed constants were given for calls with {}", name_,
+                                 constants.items().size(), count));
+  }
+  fixed_constants_ = std::move(constants);
+}
+
 Contract GraphSpec::contract() const {
   return contract_ ? *contract_ : Contract::from_metadata(input_spec_);
 }

@@ -9,6 +9,7 @@
 #include "graphtune/call_key.h"
 #include "graphtune/contract.h"
 #include "graphtune/export.h"
+#include "graphtune/fixed_constants.h"
 #include "graphtune/sample_metadata.h"
 
 namespace graphtune {
@@ -47,6 +48,12 @@ class GRAPHTUNE_API GraphSpec {
   /// Throws ValueError when its tensors or their ranks are not the inputs'.
   void set_contract(Contract contract);
 
+  /// The constants that its engines have built in: those of the first call, until the tuner says
+  /// which. With strict mode on they are part of the key and need no check.
+  [[nodiscard]] FixedConstants fixed_constants() const;
+  /// Throws ValueError when there are not as many as the graph's calls have.
+  void set_fixed_constants(FixedConstants constants);
+
   /// Name, the tables of inputs and outputs, symbols with ranges, ambiguities, why it stayed eager.
   [[nodiscard]] std::string describe(InfoLevel level) const;
 
@@ -62,6 +69,7 @@ class GRAPHTUNE_API GraphSpec {
   std::uint64_t sample_count_ = 1;
   std::string eager_reason_;
   std::optional<Contract> contract_;
+  std::optional<FixedConstants> fixed_constants_;
 };
 
 }  // namespace graphtune

@@ -18,6 +18,8 @@ std::string_view to_string(MissReason reason) noexcept {
       return "relation";
     case MissReason::IndexRange:
       return "index_range";
+    case MissReason::Constant:
+      return "constant";
     case MissReason::RequiresGrad:
       return "requires_grad";
     case MissReason::TrainMode:

@@ -63,6 +63,9 @@ Recorder::Recorded Recorder::record(const CallTree& input, const CallTree& outpu
   }
   thread_local CallKey key;  // keeps its memory
   key.assign(input, options_.strict);
+  thread_local std::vector<std::int64_t> sizes;  // likewise
+  sizes.clear();
+  collect_sizes(input, sizes);
 
   const std::lock_guard lock(mutex_);
   Recorded recorded;
@@ -85,10 +88,13 @@ Recorder::Recorded Recorder::record(const CallTree& input, const CallTree& outpu
                     SampleMetadata(output, true, batch_size));
     graphs_.reserve(graphs_.size() + 1);
     shelves_.reserve(shelves_.size() + 1);
+    traffic_.reserve(traffic_.size() + 1);
     by_key_.emplace(key, recorded.graph);
-    graphs_.push_back(std::move(graph));  // can't fail any more: the three stay in step
+    graphs_.push_back(std::move(graph));  // can't fail any more: the four stay in step
     shelves_.emplace_back(options_.max_samples_stored);
+    traffic_.emplace_back();
   }
+  traffic_[recorded.graph].count(sizes);
   if (recorded.new_shapes && can_store) {
     SampleShelf& shelf = shelves_[recorded.graph];
     recorded.place = shelf.place_for(batch_size);
@@ -122,11 +128,21 @@ std::size_t Recorder::graph_count() const {
   return graphs_.size();
 }
 
-void Recorder::set_eager_reason(std::uint32_t graph, std::string reason) {
+Traffic Recorder::traffic(std::uint32_t graph) const {
   const std::lock_guard lock(mutex_);
+  check_graph(graph);
+  return traffic_[graph];
+}
+
+void Recorder::check_graph(std::uint32_t graph) const {
   if (graph >= graphs_.size()) {
     throw ValueError(fmt::format("there is no graph {}: {} were recorded", graph, graphs_.size()));
   }
+}
+
+void Recorder::set_eager_reason(std::uint32_t graph, std::string reason) {
+  const std::lock_guard lock(mutex_);
+  check_graph(graph);
   graphs_[graph].set_eager_reason(std::move(reason));
 }
 
@@ -134,6 +150,7 @@ void Recorder::clear() {
   const std::lock_guard lock(mutex_);
   graphs_.clear();
   shelves_.clear();
+  traffic_.clear();
   by_key_.clear();
 }
 

@@ -10,6 +10,7 @@
 #include "graphtune/call_key.h"
 #include "graphtune/graph_spec.h"
 #include "graphtune/sample_shelf.h"
+#include "graphtune/traffic.h"
 
 namespace graphtune {
 
@@ -43,15 +44,20 @@ class GRAPHTUNE_API Recorder {
   [[nodiscard]] std::optional<std::uint32_t> find(const CallKey& key) const;
   [[nodiscard]] std::vector<GraphSpec> graphs() const;  ///< copies, in order of first call
   [[nodiscard]] std::size_t graph_count() const;
+  /// How often a graph's calls had which sizes. Throws ValueError for a graph that there is not.
+  [[nodiscard]] Traffic traffic(std::uint32_t graph) const;
   void set_eager_reason(std::uint32_t graph, std::string reason);
   void clear();
   [[nodiscard]] const Options& options() const noexcept { return options_; }
 
  private:
+  void check_graph(std::uint32_t graph) const;
+
   Options options_;
   mutable std::mutex mutex_;
   std::vector<GraphSpec> graphs_;
   std::vector<SampleShelf> shelves_;
+  std::vector<Traffic> traffic_;
   std::unordered_map<CallKey, std::uint32_t, CallKeyHash> by_key_;
 };
 

@@ -84,13 +84,13 @@ Router::Router(std::vector<RoutedGraph> graphs, bool strict)
       throw ValueError(fmt::format("router: graphs {} and {} have the same key",
                                    graphs_[other->second].name, graph.name));
     }
-    routes_.push_back(compile(graph));
+    routes_.push_back(compile(graph, strict_));
   }
 }
 
 Router::~Router() = default;
 
-Router::GraphRoute Router::compile(const RoutedGraph& graph) {
+Router::GraphRoute Router::compile(const RoutedGraph& graph, bool strict) {
   const auto refuse = [&](const std::string& what) {
     throw ValueError(fmt::format("router: graph {}: {}", graph.name, what));
   };
@@ -125,6 +125,11 @@ Router::GraphRoute Router::compile(const RoutedGraph& graph) {
     if (graph.contract.sizes().size() != inputs.size()) {
       refuse(fmt::format("its contract is of {} tensors, its calls have {}",
                          graph.contract.sizes().size(), inputs.size()));
+    }
+    const std::size_t constants = graph.input_tree.constants().size();
+    if (!strict && graph.fixed_constants.items().size() != constants) {
+      refuse(fmt::format("{} fixed constants for calls with {}",
+                         graph.fixed_constants.items().size(), constants));
     }
     for (std::uint32_t i = 0; i < inputs.size(); ++i) {
       const TensorView& tensor = canonical(i);
@@ -177,6 +182,12 @@ Router::Decision Router::route(const CallTree& tree) const {
   }
   if (!route.has_engine) {
     return decision;
+  }
+  if (!strict_) {
+    decision.miss = graph.fixed_constants.check(tree);
+    if (decision.miss) {
+      return decision;
+    }
   }
   symbols.resize(graph.contract.symbols().size());
   decision.miss = graph.contract.check_sizes(tree, symbols);

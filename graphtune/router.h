@@ -12,6 +12,7 @@
 #include "graphtune/contract.h"
 #include "graphtune/engines/engine.h"
 #include "graphtune/export.h"
+#include "graphtune/fixed_constants.h"
 #include "graphtune/miss.h"
 #include "graphtune/plan.h"
 
@@ -33,6 +34,8 @@ struct RoutedGraph {
   /// canonical index or -1. Empty: none is.
   std::vector<std::int32_t> output_alias;
   Contract contract;
+  /// Checked by a router that is not strict.
+  FixedConstants fixed_constants;
   Plan plan;
   std::vector<NamedEngine> engines;
   std::string eager_reason;  ///< why nothing is tuned; empty when something is
@@ -84,7 +87,7 @@ class GRAPHTUNE_API Router {
  private:
   struct GraphRoute;
   struct Counters;
-  static GraphRoute compile(const RoutedGraph& graph);
+  static GraphRoute compile(const RoutedGraph& graph, bool strict);
   [[nodiscard]] Miss explain_unknown(const CallTree& tree, const CallKey& key) const;
 
   std::vector<RoutedGraph> graphs_;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -219,6 +220,19 @@ void bind_recording(nb::module_& module) {
             return self.recorder().find(CallKey(walker->tree(), self.recorder().options().strict));
           },
           "args"_a, "kwargs"_a, "Index of the graph that such a call has, if it is recorded.")
+      .def(
+          "traffic",
+          [](CallRecorder& self, std::uint32_t graph) {
+            const Traffic traffic = self.recorder().traffic(graph);
+            std::vector<std::pair<std::vector<std::int64_t>, std::uint64_t>> rows;
+            for (const Traffic::Row& row : traffic.rows()) {
+              rows.emplace_back(row.sizes, row.calls);
+            }
+            return rows;
+          },
+          "graph"_a,
+          "The sizes that a graph's calls had, of all axes of all tensors in canonical order, each "
+          "with the number of such calls.")
       .def(
           "set_eager_reason",
           [](CallRecorder& self, std::uint32_t graph, std::string reason) {

@@ -119,6 +119,7 @@ RoutedGraph make_graph(const GraphSpec& spec, const PlanEntries& plan,
   graph.eager_reason = spec.eager_reason();
   if (graph.eager_reason.empty()) {
     graph.contract = spec.contract();
+    graph.fixed_constants = spec.fixed_constants();
     graph.plan = make_plan(plan);
     for (const auto& [name, backend, folder] : engines) {
       graph.engines.push_back(
@@ -215,6 +216,30 @@ std::vector<std::string> names_in_canonical_order(const CallTree& tree) {
   return ordered;
 }
 
+/// Places among the constants, in canonical order.
+using Places = std::vector<std::uint32_t>;
+
+GraphSpec with_fixed_constants(GraphSpec spec, const Args& args, const Kwargs& kwargs,
+                               Signature signature, const Places& unused) {
+  const WalkerLease walker;
+  walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
+  spec.set_fixed_constants(FixedConstants(walker->tree(), unused));
+  return spec;
+}
+
+/// Bytes that are equal for equal constants only.
+std::vector<nb::bytes> call_constants(const Args& args, const Kwargs& kwargs, Signature signature) {
+  const WalkerLease walker;
+  walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
+  std::vector<nb::bytes> constants;
+  for (const Constant& constant : canonical_constants(walker->tree())) {
+    std::string bytes;
+    constant.encode(bytes);
+    constants.emplace_back(bytes.data(), bytes.size());
+  }
+  return constants;
+}
+
 GraphSpec with_contract(GraphSpec spec, Contract contract) {
   spec.set_contract(std::move(contract));
   return spec;
@@ -295,6 +320,12 @@ void bind_routing(nb::module_& module) {
       "spec"_a, "Names of a graph's result tensors in canonical order.");
   module.def("with_contract", &with_contract, "spec"_a, "contract"_a,
              "A copy with another contract.");
+  module.def("with_fixed_constants", &with_fixed_constants, "spec"_a, "args"_a, "kwargs"_a,
+             "signature"_a, "unused"_a,
+             "A copy whose engines have the constants of this call built in; those at the places "
+             "`unused`, in canonical order, may have any value.");
+  module.def("call_constants", &call_constants, "args"_a, "kwargs"_a, "signature"_a = nb::none(),
+             "For each constant of a call, in canonical order, bytes that identify its value.");
   module.def("make_contract", &make_contract, "sizes"_a, "symbols"_a, "index_ranges"_a,
              "A Contract from sizes (numbers or expressions) per tensor in canonical order, the "
              "symbols' ranges, and "

@@ -15,6 +15,7 @@ from graphtune.errors import (
     GraphtuneTypeError,
     GraphtuneValueError,
     MissError,
+    TuneError,
 )
 from graphtune.recording import RecordingModule
 from graphtune.types import register_type
@@ -25,6 +26,7 @@ if _TYPE_CHECKING:
     from graphtune.contracts import Batch, Dynamic
     from graphtune.module import Module
     from graphtune.result import TuneResult
+    from graphtune.strategies import FirstWins, LatencyBudget, MaxThroughput, MinLatency, OneBackend, Strategy
     from graphtune.tune_options import TuneOptions
     from graphtune.tuner import tune
 
@@ -32,8 +34,14 @@ if _TYPE_CHECKING:
 _LAZY = {
     "Batch": "contracts",
     "Dynamic": "contracts",
+    "FirstWins": "strategies",
+    "LatencyBudget": "strategies",
     "LoadedModule": "bundles",
+    "MaxThroughput": "strategies",
+    "MinLatency": "strategies",
     "Module": "module",
+    "OneBackend": "strategies",
+    "Strategy": "strategies",
     "TuneOptions": "tune_options",
     "TuneResult": "result",
     "list_backends": "_core",
@@ -64,17 +72,24 @@ __all__ = [
     "Dynamic",
     "EngineError",
     "Error",
+    "FirstWins",
     "GraphSpec",
     "GraphtuneTypeError",
     "GraphtuneValueError",
     "InfoLevel",
+    "LatencyBudget",
     "LoadedModule",
     "Locator",
+    "MaxThroughput",
+    "MinLatency",
     "MissError",
     "Module",
+    "OneBackend",
     "RecordingModule",
     "SampleMetadata",
+    "Strategy",
     "TensorSpec",
+    "TuneError",
     "TuneOptions",
     "TuneResult",
     "batch_size",

@@ -1,8 +1,9 @@
-"""Runs in a worker process: loads one engine, compares it with eager's stored results, and times blocks of calls."""
+"""Runs in a worker process: loads engines, compares them with eager's stored results, and times blocks of calls."""
 
 from __future__ import annotations
 
 import dataclasses
+import resource
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ import torch
 
 from . import _core
 
-__all__ = ["read_case", "serve", "write_case"]
+__all__ = ["MIXED", "read_case", "serve", "write_case"]
+
+# The size key of a block whose calls go through all prepared sizes in turn; the time of a call is that of them all.
+MIXED = "*"
 
 
 def write_case(path: Path, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
@@ -30,24 +34,29 @@ def read_case(path: Path) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
 
 @dataclasses.dataclass
 class _Server:
-    engine: _core.Engine
+    engines: dict[str, _core.Engine]
     tolerances: Mapping[str, tuple[float, float]]
     output_names: list[str]
-    sizes: dict[str, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
+    # The engine and the tensors of each size.
+    sizes: dict[str, tuple[_core.Engine, list[torch.Tensor]]] = dataclasses.field(default_factory=dict)
 
     def handle(self, command: str, payload: Mapping[str, Any]) -> Any:
         handlers: dict[str, Callable[..., Any]] = {
             "validate": self.validate,
             "prepare": self.prepare,
             "block": self.block,
+            "peak_memory": self.peak_memory,
         }
         return handlers[command](**payload)
 
-    def validate(self, case: str) -> dict[str, Any]:
-        """The largest deviation from eager over all outputs of a case, and what is wrong if anything is."""
+    def validate(self, case: str, keep: str | None = None) -> dict[str, Any]:
+        """The largest deviation from eager over all outputs of a case, and what is wrong if anything is.
+
+        With ``keep`` values are not judged here: the outputs are stored there, for another to judge.
+        """
         inputs, expected = read_case(Path(case))
         given = [tensor.clone() for tensor in inputs]
-        actual = self.engine.run(inputs)
+        actual = next(iter(self.engines.values())).run(inputs)
         if len(actual) != len(expected):
             return {"deviation": None, "problem": f"{len(actual)} outputs, eager gives {len(expected)}"}
         for index, (before, after) in enumerate(zip(given, inputs, strict=True)):
@@ -57,20 +66,31 @@ class _Server:
         for name, value, reference in zip(self.output_names, actual, expected, strict=True):
             relative, absolute = self.tolerance(reference.dtype)
             comparison = _core.compare(value, reference, relative, absolute, name)
-            if not comparison.ok():
+            judged = keep is None or value.dtype != reference.dtype or value.shape != reference.shape
+            if judged and not comparison.ok():
                 return {"deviation": comparison.max_absolute, "problem": comparison.problem}
             deviation = max(deviation, comparison.max_absolute)
+        if keep is not None:
+            write_case(Path(keep), [], list(actual))
         return {"deviation": deviation, "problem": ""}
 
     def tolerance(self, dtype: torch.dtype) -> tuple[float, float]:
         chosen = self.tolerances.get(str(dtype).removeprefix("torch."))
         return (chosen[0], chosen[1]) if chosen is not None else _core.default_tolerance(dtype)
 
-    def prepare(self, size_key: str, case: str) -> None:
-        self.sizes[size_key] = read_case(Path(case))[0]
+    def prepare(self, size_key: str, case: str, engine: str) -> None:
+        self.sizes[size_key] = self.engines[engine], read_case(Path(case))[0]
 
     def block(self, size_key: str, n_calls: int) -> list[float]:
-        return list(self.engine.time(self.sizes[size_key], n_calls))
+        if size_key != MIXED:
+            engine, tensors = self.sizes[size_key]
+            return list(engine.time(tensors, n_calls))
+        return [sum(engine.time(tensors, 1)[0] for engine, tensors in self.sizes.values()) for _ in range(n_calls)]
+
+    @staticmethod
+    def peak_memory() -> int:
+        """Bytes that this process held at most, the interpreter and torch included."""
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
@@ -78,7 +98,11 @@ def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
 
 
 def serve(setup: Mapping[str, Any]) -> Callable[[str, Mapping[str, Any]], Any]:
-    """Loads the engine of ``setup``: backend, folder, threads, tolerances by dtype name, names of the outputs."""
-    engine = _core.Engine(setup["backend"], Path(setup["folder"]), setup.get("threads", 0))
-    server = _Server(engine, setup.get("tolerances", {}), list(setup["output_names"]))
+    """Loads the engines of ``setup``: ``engines`` (name -> (backend, folder)), ``threads``, ``tolerances`` by dtype
+    name, ``output_names``."""
+    threads = setup.get("threads", 0)
+    engines = {
+        name: _core.Engine(backend, Path(folder), threads) for name, (backend, folder) in setup["engines"].items()
+    }
+    server = _Server(engines, setup.get("tolerances", {}), list(setup["output_names"]))
     return server.handle

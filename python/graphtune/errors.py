@@ -16,4 +16,9 @@ __all__ = [
     "GraphtuneTypeError",
     "GraphtuneValueError",
     "MissError",
+    "TuneError",
 ]
+
+
+class TuneError(Error):
+    """What was asked for can't be built, or gives wrong values."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,23 +15,26 @@ import torch
 from . import _core
 from .candidate_builds import EngineFolder, build_candidates
 from .config import config
+from .confirmation import confirm_plan
 from .contracts import widen
+from .errors import TuneError
 from .exporting import ExportedGraph, ExportError, FlatModule, export_flat
 from .index_ranges import find_index_ranges
 from .key_order import find_key_order
-from .planning import PlanEntry, choose_plan
+from .measurements import EAGER, Measurements
+from .planning import PlanEntry, plan_engines
 from .probing import Point, grid
-from .processes import Worker, WorkerFailure
-from .result import GraphResult, SpeedUp, plan_entries
+from .result import GraphResult, plan_entries
 from .size_expressions import evaluate, symbols_of
+from .traffic import point_weights, typical_values
+from .trials import Trials
 from .tune_options import TuneOptions
-from .turns import LocalParticipant, Participant, WorkerParticipant, take_turns
-from .validation import Case, CaseMaker, validate
+from .unused_constants import find_unused_constants
+from .validation import Case, CaseMaker, Verify
 
 __all__ = ["GraphTuner", "Sample", "TunedGraph"]
 
 Ranges = dict[str, tuple[int, int]]
-EAGER = "eager"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,18 +66,26 @@ class _StaysEagerError(Exception):
 class GraphTuner:
     """Tunes one graph of a model from its recorded samples.
 
-    ``signature`` is the one by which the calls were normalised. Nothing here raises for what a model, an exporter or an
-    engine does: such a graph stays eager and its result says why.
+    ``signature`` is the one by which the calls were normalised; ``traffic`` has the sizes of all recorded calls (of all
+    axes, in canonical order) and how often they came. Nothing here raises for what a model, an exporter or an engine
+    does: such a graph stays eager and its result says why. But a strategy may want a ``TuneError``.
     """
 
     def __init__(
-        self, model: torch.nn.Module, signature: Any, spec: Any, samples: Sequence[Sample], options: TuneOptions
+        self,
+        model: torch.nn.Module,
+        signature: Any,
+        spec: Any,
+        samples: Sequence[Sample],
+        options: TuneOptions,
+        traffic: Sequence[tuple[Sequence[int], int]] = (),
     ) -> None:
         self._model = model
         self._signature = signature
         self._spec = spec
         self._samples = samples
         self._options = options
+        self._traffic = traffic
         self._result = GraphResult(name=spec.name, description=spec.describe(_core.InfoLevel.FULL))
         self._sizes, self._ranges, _ = _core.contract_parts(spec) if not spec.eager_reason else ([], {}, {})
         self._widened = widen(spec, options.contract) if not spec.eager_reason else {}
@@ -94,6 +106,8 @@ class GraphTuner:
             with tempfile.TemporaryDirectory(prefix="graphtune-tune-") as folder:
                 return self._tune(Path(folder))
         except _StaysEagerError as reason:
+            if self._options.strategy.raises:
+                raise TuneError(f"{self._spec.name}: {reason}") from reason
             return self._stay_eager(str(reason))
 
     # --- the steps ------------------------------------------------------------------------------------------------
@@ -112,6 +126,7 @@ class GraphTuner:
         if index_ranges.problems:
             raise _StaysEagerError(f"its index values can't be bounded: {index_ranges.problems[0]}")
         self._check_key_order()
+        self._fix_constants()
         self._result.symbols = dict(self._ranges)
         recorded = self._recorded_points()
         if not recorded:
@@ -121,25 +136,46 @@ class GraphTuner:
         self._result.notes += maker.notes
         if not cases:
             raise _StaysEagerError("the model refuses every sample that was made of the recorded ones")
+        calls = self._recorded_calls()
         points = grid(
             self._ranges,
             [point for point, _ in recorded],
             self._options.batch_sizes,
-            {symbol: axis.opt for symbol, axis in self._widened.items() if axis.opt is not None},
+            typical_values(calls, [name for name in self._ranges if name != "b"])
+            | {symbol: axis.opt for symbol, axis in self._widened.items() if axis.opt is not None},
         )
         measured = {point: case for point in points if (case := maker.case(point)) is not None}
+        weights = point_weights(list(measured), calls)
         self._result.points = [point.values for point in measured]
-
-        candidates, engines = build_candidates(exported, self._options)
-        self._result.candidates += candidates
-        workers = self._validated_workers(engines, cases)
-        try:
-            ratios = self._measure(workers, measured)
-        finally:
-            for worker in workers.values():
-                worker.close()
-        plan = self._choose(measured, ratios)
+        self._result.weights = [weights[point] for point in measured]
+        plan, engines = self._try_candidates(exported, cases, measured, weights)
         return self._finish(plan, engines, exported, index_ranges.ranges)
+
+    def _try_candidates(
+        self,
+        exported: ExportedGraph,
+        cases: Sequence[Case],
+        measured: Mapping[Point, Case],
+        weights: Mapping[Point, float],
+    ) -> tuple[list[PlanEntry], dict[str, EngineFolder]]:
+        """Builds, validates and measures the candidates, stage by stage, until one gives a plan with an engine."""
+        strategy = self._options.strategy
+        plan, found = [PlanEntry(EAGER)], dict[str, EngineFolder]()
+        for names in strategy.stages(self._options.backends):
+            trials = Trials(self._options, _core.output_names(self._spec), self._eager_call, self._flat_verify())
+            try:
+                candidates, engines = build_candidates(exported, dataclasses.replace(self._options, backends=names))
+                self._result.candidates += candidates
+                found |= engines
+                trials.validate(candidates, engines, cases)
+                plan = self._choose(
+                    trials.measure(candidates, self._ranges, measured, weights), trials, found, measured
+                )
+            finally:
+                trials.close()
+            if plan_engines(plan):
+                break
+        return plan, found
 
     def _check_key_order(self) -> None:
         sample = self._samples[-1]
@@ -148,6 +184,25 @@ class GraphTuner:
             raise _StaysEagerError(
                 f"its result depends on the order of the keys of {found[0]} ({found[1]} when they come in another "
                 "order), which is no part of a graph; read the keys by name"
+            )
+
+    @functools.cached_property
+    def _exported_sample(self) -> Sample:
+        """The call whose structure and constants the exported program has."""
+        return max(self._samples, key=self._element_count)
+
+    def _fix_constants(self) -> None:
+        """With strict mode off, calls of this graph may have other constants than the engines have built in."""
+        if self._spec.input_spec.strict:
+            return
+        sample = self._exported_sample
+        unused = find_unused_constants(self._model, self._signature, sample, self._samples)
+        self._spec = _core.with_fixed_constants(self._spec, sample.args, sample.kwargs, self._signature, unused)
+        fixed = len(_core.call_constants(sample.args, sample.kwargs, self._signature)) - len(unused)
+        if fixed:
+            self._result.notes.append(
+                f"strict mode is off and {fixed} constants may change results: engines serve calls with the values "
+                "of one recorded call"
             )
 
     def _note_static_shapes(self) -> None:
@@ -163,9 +218,8 @@ class GraphTuner:
 
     def _export(self, path: Path) -> tuple[FlatModule, ExportedGraph]:
         """Exports for the learned ranges, then for what the exporter can really do of them."""
-        sample = max(self._samples, key=lambda sample: self._element_count(sample))
-        flat = self._flat_module(sample)
-        tensors = self._tensors(sample)
+        flat = self._flat_module(self._exported_sample)
+        tensors = self._tensors(self._exported_sample)
         for _ in range(3):
             self._options.report("exporting")
             try:
@@ -221,94 +275,45 @@ class GraphTuner:
             self._ranges = dict(exported.ranges)
         return again
 
-    def _validated_workers(self, engines: Mapping[str, EngineFolder], cases: Sequence[Case]) -> dict[str, Worker]:
-        names = _core.output_names(self._spec)
-        workers: dict[str, Worker] = {}
-        for candidate in self._result.candidates:
-            engine = engines.get(candidate.name)
-            if engine is None:
-                continue
-            self._options.report(f"validating {candidate.name} on {len(cases)} cases")
-            worker = None
+    def _flat_verify(self) -> Verify | None:
+        verify = self._options.verify
+        if verify is None:
+            return None
+        outputs = self._samples[0].outputs
+
+        def judge(expected: list[torch.Tensor], actual: list[torch.Tensor]) -> str:
+            trees = [_core.result_with_tensors(outputs, tensors) for tensors in (expected, actual)]
             try:
-                setup = {
-                    "backend": engine.backend,
-                    "folder": str(engine.folder),
-                    "threads": self._options.threads,
-                    "tolerances": {name: list(pair) for name, pair in self._options.tolerances.items()},
-                    "output_names": names,
-                }
-                worker = Worker("graphtune.engine_worker:serve", setup, name=candidate.name)
-                verdict = validate(worker, cases)
-            except WorkerFailure as failure:
-                candidate.reason = str(failure)
-                if worker is not None:
-                    worker.close()
-                continue
-            candidate.cases = verdict.cases
-            candidate.max_deviation = verdict.deviation
-            if verdict.problem:
-                candidate.status, candidate.reason = "rejected", verdict.problem
-                worker.close()
-                continue
-            candidate.status = "valid"
-            worker.pause()
-            workers[candidate.name] = worker
-        return workers
+                verdict = verify(*trees)
+            except AssertionError as error:
+                return f"verify: {' '.join(str(error).split()) or 'an assertion failed'}"
+            return "" if verdict is None or verdict is True else "verify refused the values"
 
-    def _measure(self, workers: Mapping[str, Worker], cases: Mapping[Point, Case]) -> dict[str, dict[Point, float]]:
-        if not workers or not cases:
-            return {}
-        self._options.report(f"measuring at {len(cases)} sizes")
-        calls = {}
-        for point, case in cases.items():
-            for worker in workers.values():
-                worker.call("prepare", size_key=str(point), case=str(case.path))
-            calls[str(point)] = self._eager_call(case)
-        participants: dict[str, Participant] = {EAGER: LocalParticipant(lambda key: calls[key]())}
-        participants.update({name: WorkerParticipant(worker) for name, worker in workers.items()})
-        with torch.inference_mode():
-            turns = take_turns(
-                participants,
-                list(calls),
-                EAGER,
-                budget_s=self._options.measure_seconds,
-                block_s=0.05,
-                min_rounds=5,
-                confidence=0.9,
-            )
-        ratios: dict[str, dict[Point, float]] = {}
-        for candidate in self._result.candidates:
-            if candidate.name not in workers:
-                continue
-            if candidate.name in turns.failures:
-                candidate.status, candidate.reason = "failed", turns.failures[candidate.name]
-                continue
-            for point in cases:
-                ratio = turns.ratio(candidate.name, str(point))
-                candidate.speed_ups.append(
-                    SpeedUp(
-                        point.values,
-                        ratio.value,
-                        ratio.low,
-                        ratio.high,
-                        ratio.rounds,
-                        turns.median(EAGER, str(point)),
-                        turns.median(candidate.name, str(point)),
-                    )
-                )
-                ratios.setdefault(candidate.name, {})[point] = ratio.value
-        return ratios
+        return judge
 
-    def _choose(self, cases: Mapping[Point, Case], ratios: Mapping[str, Mapping[Point, float]]) -> list[PlanEntry]:
+    def _choose(
+        self,
+        measured: Measurements | None,
+        trials: Trials,
+        engines: Mapping[str, EngineFolder],
+        cases: Mapping[Point, Case],
+    ) -> list[PlanEntry]:
         forced = self._options.force
         if forced is not None:
-            candidate = next((c for c in self._result.candidates if c.name == forced), None)
-            if candidate is not None and candidate.status == "valid":
+            if any(each.name == forced and each.status == "valid" for each in self._result.candidates):
                 return [PlanEntry(forced)]
             self._result.notes.append(f"the forced backend {forced} gave no valid engine")
             return [PlanEntry(EAGER)]
-        return choose_plan(self._ranges, list(cases), ratios, self._options.gate)
+        if measured is None:
+            return [PlanEntry(EAGER)]
+        choice = self._options.strategy.choose(measured, self._options.gate)
+        self._result.notes += choice.notes
+        if len(plan_engines(choice.plan)) < 2:
+            return choice.plan
+        self._options.report(f"confirming a plan of {' and '.join(plan_engines(choice.plan))}")
+        plan, note = confirm_plan(choice.plan, measured, trials, engines, cases)
+        self._result.notes.append(note)
+        return plan
 
     def _finish(
         self,
@@ -324,6 +329,8 @@ class GraphTuner:
         self._result.plan = plan_entries([(entry.engine, dict(entry.limits)) for entry in plan])
         if used == {EAGER}:
             reasons = [f"{c.name}: {c.reason}" for c in self._result.candidates if c.reason]
+            if reasons and self._options.strategy.raises:
+                raise TuneError(f"{self._spec.name}: {'; '.join(reasons)}")
             text = "no engine is faster than eager" if not reasons else "no engine could be used: " + "; ".join(reasons)
             return self._stay_eager(text)
         contract = _core.make_contract(
@@ -341,6 +348,7 @@ class GraphTuner:
         info = {
             "build_seconds": candidate.build_seconds,
             "max_deviation": candidate.max_deviation,
+            "peak_memory_bytes": candidate.peak_memory_bytes,
             "speed_ups": [dataclasses.asdict(speed) for speed in candidate.speed_ups],
             "versions": engine.info.get("versions", {}),
         }
@@ -377,7 +385,7 @@ class GraphTuner:
     def _eager_call(self, case: Case) -> Callable[[], object]:
         from .engine_worker import read_case
 
-        sample = self._samples[0]
+        sample = self._exported_sample
         args, kwargs = _core.call_with_tensors(sample.args, sample.kwargs, read_case(case.path)[0], self._signature)
         return lambda: self._model(*args, **kwargs)
 
@@ -401,6 +409,16 @@ class GraphTuner:
             for tensor, shape in zip(tensors, self._sizes, strict=True)
             for have, size in zip(tensor.shape, shape, strict=True)
         )
+
+    def _recorded_calls(self) -> list[tuple[dict[str, int], int]]:
+        """The symbols' values of all recorded calls that lie in the ranges, and how often they came."""
+        places = [size for shape in self._sizes for size in shape]
+        found = []
+        for sizes, count in self._traffic:
+            values = {size: have for size, have in zip(places, sizes, strict=True) if size in self._ranges}
+            if all(low <= values.get(name, low) <= high for name, (low, high) in self._ranges.items()):
+                found.append((values, count))
+        return found
 
     def _usual_value(self, symbol: str) -> int:
         counts: Counter[int] = Counter()

@@ -178,7 +178,8 @@ class Module(RecordingModule):
             samples = self._graphtune_stored_samples(index)
         spec = spec_of()
         graph_options = options.named(f"{self.name} {spec.name}")
-        tuned = GraphTuner(self.wrapped, self.signature, spec, samples, graph_options).run()
+        traffic = self._graphtune_recorder.traffic(index)
+        tuned = GraphTuner(self.wrapped, self.signature, spec, samples, graph_options, traffic).run()
         tuned.result.evidence += evidence
         return tuned
 

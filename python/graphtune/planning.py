@@ -1,24 +1,27 @@
-"""From measured speed-ups to a plan: which engine serves which region of a graph's contract."""
+"""From what may serve each measured point to a plan: as few engines, in as few regions, as the evidence supports."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from .measurements import EAGER
 from .probing import Point, Ranges
 
-__all__ = ["PlanEntry", "choose_plan"]
+__all__ = ["PlanEntry", "make_plan", "plan_engines"]
 
-EAGER = "eager"
-# Engines this close on average are level: the same measurement would give another order the next time.
+# Plans this close are level: the same measurement would give another order the next time.
 _TIE = 1.02
 
 
 @dataclasses.dataclass(frozen=True)
 class PlanEntry:
-    """An engine and the inclusive ranges of symbols that limit its region; none: everywhere."""
+    """An engine and the inclusive ranges of symbols that limit its region; none: everywhere.
+
+    The entries of a plan are asked in turn; the first that holds a call serves it.
+    """
 
     engine: str
     limits: tuple[tuple[str, tuple[int, int]], ...] = ()
@@ -28,55 +31,115 @@ class PlanEntry:
         return all(low <= values[name] <= high for name, (low, high) in self.limits)
 
 
-Ratios = Mapping[str, Mapping[Point, float]]
+@dataclasses.dataclass(frozen=True)
+class _Cut:
+    """One symbol's values up to `left` go one way, those from `right` on the other; nothing was measured between."""
+
+    symbol: str
+    left: int
+    right: int
+    below: _Tree
+    above: _Tree
 
 
-def choose_plan(ranges: Ranges, points: Sequence[Point], ratios: Ratios, gate: float = 1.01) -> list[PlanEntry]:
-    """The plan for a graph from ``ratios[engine][point]``, eager's time over the engine's.
+_Tree = str | _Cut
+Gain = Callable[[str, Point], float]
 
-    One engine serves everything if it is nowhere slower than eager and at least ``gate`` times as fast on (geometric)
-    average; of several, the fastest on average. Where every engine is slower than eager at some measured point, the
-    contract is cut once along one symbol, so that each side has an engine (or eager) that is nowhere slower than eager.
-    No engine that passes: eager alone. Engines within 2 % on average tie; ties go to the one named first.
+
+def plan_engines(plan: Sequence[PlanEntry]) -> list[str]:
+    """The engines of a plan, each once, without eager."""
+    return list(dict.fromkeys(entry.engine for entry in plan if entry.engine != EAGER))
+
+
+def make_plan(
+    ranges: Ranges, allowed: Mapping[Point, Collection[str]], engines: Sequence[str], gain: Gain
+) -> list[PlanEntry]:
+    """A plan in which every point is served by one of those that are ``allowed`` there (eager may be among them).
+
+    Of all such plans those with the fewest engines are looked at, and of these the one with the largest sum of
+    ``gain(engine, point)`` (a logarithm of time saved); plans within 2 % of it are level, and the one whose engines
+    come first in ``engines`` is taken. Where two regions meet between measured points, each takes the half that is
+    nearer to it; next to eager, the unmeasured sizes go to eager.
     """
-    engines = [name for name in ratios if all(point in ratios[name] for point in points)]
-    if not points or not engines:
+    if not allowed:
         return [PlanEntry(EAGER)]
-    whole = _best(engines, points, ratios, gate)
-    if whole != EAGER:
-        return [PlanEntry(whole)]
-    best: list[PlanEntry] = [PlanEntry(EAGER)]
-    best_gain = 0.0
-    for name in sorted(ranges):
-        values = sorted({point.values[name] for point in points})
-        low, high = ranges[name]
-        # A side ends at its last measured value: between two measured sizes nothing is known, so the engine's side
-        # never reaches past what was measured as faster.
-        for left, right in itertools.pairwise(values):
-            lower = [point for point in points if point.values[name] <= left]
-            upper = [point for point in points if point.values[name] >= right]
-            below, above = _best(engines, lower, ratios, gate), _best(engines, upper, ratios, gate)
-            gain = _gain(below, lower, ratios) + _gain(above, upper, ratios)
-            entries = []
-            if below != EAGER:
-                entries.append(PlanEntry(below, ((name, (low, left)),)))
-            if above != EAGER:
-                entries.append(PlanEntry(above, ((name, (right, high)),)))
-            if entries and gain > best_gain:
-                best, best_gain = [*entries, PlanEntry(EAGER)], gain
-    return best
+    chosen = _fewest(allowed, engines, gain)
+    tree = _Partition({point: [n for n in chosen if n in allowed[point]] for point in allowed}, gain).best()
+    leaves = list(_leaves(tree, {}, ranges))
+    last = EAGER if any(engine == EAGER for engine, _ in leaves) else leaves[-1][0]
+    if last == EAGER:
+        leaves = [leaf for leaf in leaves if leaf[0] != EAGER]
+    else:
+        leaves.pop()
+    entries = [PlanEntry(engine, tuple(sorted(limits.items()))) for engine, limits in leaves]
+    return [*entries, PlanEntry(last)]
 
 
-def _best(engines: Sequence[str], points: Sequence[Point], ratios: Ratios, gate: float) -> str:
-    means = {}
-    for engine in engines:
-        values = [ratios[engine][point] for point in points]
-        mean = math.exp(sum(math.log(value) for value in values) / len(values))
-        if min(values) >= 1.0 and mean >= gate:
-            means[engine] = mean
-    best = max(means.values(), default=0.0)
-    return next((engine for engine, mean in means.items() if mean * _TIE >= best), EAGER)
+def _fewest(allowed: Mapping[Point, Collection[str]], engines: Sequence[str], gain: Gain) -> list[str]:
+    """The smallest set of engines, with eager beside them, that has someone for every point."""
+    for count in range(len(engines) + 1):
+        best: tuple[str, ...] | None = None
+        best_gain = -math.inf
+        for names in itertools.combinations(engines, count):
+            options = [[n for n in (*names, EAGER) if n in there] for there in allowed.values()]
+            if not all(options):
+                continue
+            total = sum(max(gain(n, point) for n in names) for point, names in zip(allowed, options, strict=True))
+            if best is None or total > best_gain + math.log(_TIE):
+                best, best_gain = names, total
+        if best is not None:
+            return [*best, EAGER]
+    raise ValueError("a point has none that may serve it")
 
 
-def _gain(engine: str, points: Sequence[Point], ratios: Ratios) -> float:
-    return 0.0 if engine == EAGER else sum(math.log(ratios[engine][point]) for point in points)
+class _Partition:
+    """Cuts the points into boxes of one engine each: the fewest boxes, then the largest gain."""
+
+    def __init__(self, allowed: Mapping[Point, Sequence[str]], gain: Gain) -> None:
+        self._allowed = allowed
+        self._gain = gain
+        self._known: dict[frozenset[Point], tuple[int, float, _Tree]] = {}
+
+    def best(self) -> _Tree:
+        return self._solve(frozenset(self._allowed))[2]
+
+    def _solve(self, points: frozenset[Point]) -> tuple[int, float, _Tree]:
+        if points not in self._known:
+            self._known[points] = self._find(points)
+        return self._known[points]
+
+    def _find(self, points: frozenset[Point]) -> tuple[int, float, _Tree]:
+        ordered = sorted(points, key=lambda point: point.items)
+        common = [n for n in self._allowed[ordered[0]] if all(n in self._allowed[point] for point in ordered)]
+        if common:
+            engine = max(common, key=lambda name: sum(self._gain(name, point) for point in ordered))
+            return 1, sum(self._gain(engine, point) for point in ordered), engine
+        best: tuple[int, float, _Tree] | None = None
+        for symbol in sorted(ordered[0].values):
+            values = sorted({point.values[symbol] for point in ordered})
+            for left, right in itertools.pairwise(values):
+                below = self._solve(frozenset(point for point in ordered if point.values[symbol] <= left))
+                above = self._solve(frozenset(point for point in ordered if point.values[symbol] >= right))
+                count, total = below[0] + above[0], below[1] + above[1]
+                if best is None or (count, -total) < (best[0], -best[1]):
+                    best = count, total, _Cut(symbol, left, right, below[2], above[2])
+        assert best is not None  # points differ in some symbol, and each has someone
+        return best
+
+
+def _leaves(
+    tree: _Tree, limits: dict[str, tuple[int, int]], ranges: Ranges
+) -> list[tuple[str, dict[str, tuple[int, int]]]]:
+    if isinstance(tree, str):
+        return [(tree, limits)]
+    low, high = limits.get(tree.symbol, ranges[tree.symbol])
+    if tree.below == EAGER:
+        last = tree.right - 1
+    elif tree.above == EAGER:
+        last = tree.left
+    else:
+        last = (tree.left + tree.right) // 2
+    return [
+        *_leaves(tree.below, {**limits, tree.symbol: (low, last)}, ranges),
+        *_leaves(tree.above, {**limits, tree.symbol: (last + 1, high)}, ranges),
+    ]

@@ -17,8 +17,9 @@ SCHEMA_VERSION = 1
 
 @dataclasses.dataclass
 class SpeedUp:
-    """Eager's time over the candidate's at one point, measured in turns, with its 90 % confidence interval (None where
-    the budget ended before there were enough rounds for one)."""
+    """Eager's time over the candidate's at one point, measured in turns, with its 95 % confidence interval (None where
+    the budget ended before there were enough rounds for one); typical times of a call, and the time that 99 % of the
+    calls do not exceed."""
 
     point: dict[str, int]
     ratio: float
@@ -27,12 +28,15 @@ class SpeedUp:
     rounds: int
     eager_seconds: float
     candidate_seconds: float
+    eager_p99_seconds: float = 0.0
+    candidate_p99_seconds: float = 0.0
 
 
 @dataclasses.dataclass
 class CandidateResult:
     """One engine that was tried on a graph, and what became of it.
 
+    ``peak_memory_bytes`` is what its process held at most, with the interpreter and torch.
     ``status``: ``chosen``, ``valid`` (right values, but another was better), ``rejected`` (wrong values), or ``failed``
     (not built or not loaded); ``reason`` says why in one line.
     """
@@ -44,18 +48,24 @@ class CandidateResult:
     reused: bool = False
     max_deviation: float | None = None
     cases: int = 0
+    peak_memory_bytes: int | None = None
     speed_ups: list[SpeedUp] = dataclasses.field(default_factory=list)
     log: str | None = None
 
 
 @dataclasses.dataclass
 class GraphResult:
-    """One graph: its tables, candidates and plan. ``eager_reason`` is set when nothing could be tuned."""
+    """One graph: its tables, candidates and plan.
+
+    ``weights`` has the share of the recorded calls that each of ``points`` stands for. ``eager_reason`` is set when
+    nothing could be tuned.
+    """
 
     name: str
     description: str
     symbols: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     points: list[dict[str, int]] = dataclasses.field(default_factory=list)
+    weights: list[float] = dataclasses.field(default_factory=list)
     candidates: list[CandidateResult] = dataclasses.field(default_factory=list)
     plan: list[str] = dataclasses.field(default_factory=list)
     eager_reason: str = ""

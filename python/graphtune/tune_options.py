@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from .cache import BuildCache
 from .contracts import UserContract, check_contract
 from .errors import GraphtuneTypeError, GraphtuneValueError
+from .strategies import MaxThroughput, Strategy
 
 __all__ = ["TuneOptions"]
 
@@ -17,12 +19,19 @@ class TuneOptions:
     """How to tune; the defaults are meant to be left alone.
 
     ``backends`` are tried in this order, and of two that are equally fast the first is taken; ``builds_at_once`` are
-    built side by side. ``measure_seconds`` is the budget of one graph. ``tolerances`` maps dtype names ("float32") to
-    (relative, absolute) and replaces the defaults. ``gate`` is how much faster than eager an engine has to be;
-    ``force`` names a backend that is taken whenever its values are right, however fast it is. ``threads`` is given to
-    the engines, 0 lets each decide. ``batch_sizes`` are measured where they lie in the learned range; without them,
-    recorded ones. ``contract`` widens the ranges that were recorded: {"input_ids": {0: Batch(1, 32),
-    1: Dynamic("length", 1, 512)}}; what was widened is validated at its ends.
+    built side by side. ``measure_seconds`` is the budget of one graph.
+
+    ``tolerances`` maps dtype names ("float32") to (relative, absolute) and replaces the defaults. ``verify`` is called
+    with eager's result and an engine's, and judges the values instead: True or None accepts, False or an
+    ``AssertionError`` refuses the engine.
+
+    ``strategy`` chooses among the engines that are right. ``gate`` is how much faster than eager an engine has to be;
+    None takes eager out of the choice. ``force`` names a backend that is taken whenever its values are right, however
+    fast it is.
+
+    ``threads`` is given to the engines, 0 lets each decide. ``batch_sizes`` are measured where they lie in the learned
+    range; without them, recorded ones. ``contract`` widens the ranges that were recorded: {"input_ids": {0:
+    Batch(1, 32), 1: Dynamic("length", 1, 512)}}; what was widened is validated at its ends.
     """
 
     backends: tuple[str, ...] = ("openvino", "onnxruntime", "aoti")
@@ -31,7 +40,9 @@ class TuneOptions:
     build_memory_share: float = 0.8
     builds_at_once: int = 2
     tolerances: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
-    gate: float = 1.01
+    verify: Callable[[Any, Any], bool | None] | None = None
+    strategy: Strategy = dataclasses.field(default_factory=MaxThroughput)
+    gate: float | None = 1.01
     force: str | None = None
     threads: int = 0
     batch_sizes: tuple[int, ...] = ()
@@ -46,7 +57,16 @@ class TuneOptions:
                 raise GraphtuneTypeError(f"{name}: {value!r} is no number")
             if not lowest <= value < float("inf"):
                 raise GraphtuneValueError(f"{name}: {value!r} is less than {lowest}, or not finite")
-
+        if self.gate is not None and (isinstance(self.gate, bool) or not isinstance(self.gate, (int, float))):
+            raise GraphtuneTypeError(f"gate: {self.gate!r} is neither a number nor None")
+        if self.gate is not None and not 1 <= self.gate < float("inf"):
+            raise GraphtuneValueError(
+                f"gate: {self.gate!r} is below 1, or not finite; None takes eager out of the choice"
+            )
+        if not isinstance(self.strategy, Strategy):
+            raise GraphtuneTypeError(f"strategy: a graphtune.Strategy is needed, not {self.strategy!r}")
+        if self.verify is not None and not callable(self.verify):
+            raise GraphtuneTypeError(f"verify: a function of two results is needed, not {self.verify!r}")
         check_contract(self.contract)
 
     def named(self, name: str) -> TuneOptions:

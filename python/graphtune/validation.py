@@ -8,13 +8,15 @@ from pathlib import Path
 
 import torch
 
-from .engine_worker import write_case
+from .engine_worker import read_case, write_case
 from .probing import Point, between, corners, resize_tensors
 from .processes import Worker
 
-__all__ = ["Case", "CaseMaker", "Verdict", "validate"]
+__all__ = ["Case", "CaseMaker", "Verdict", "Verify", "validate"]
 
 Size = int | str
+# A user's judgement of flat outputs, eager's and an engine's: what is wrong with them, or an empty text.
+Verify = Callable[[list[torch.Tensor], list[torch.Tensor]], str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,15 +91,23 @@ class CaseMaker:
         return Case(point, origin, path)
 
 
-def validate(worker: Worker, cases: Sequence[Case], reply_timeout_s: float = 120.0) -> Verdict:
-    """Runs every case in the worker until one is wrong. Raises WorkerFailure when the engine fails."""
+def validate(
+    worker: Worker, cases: Sequence[Case], reply_timeout_s: float = 120.0, verify: Verify | None = None
+) -> Verdict:
+    """Runs every case in the worker until one is wrong. With ``verify`` that judges the values, here, instead of the
+    tolerances there. Raises WorkerFailure when the engine fails, and what ``verify`` raises."""
     largest = 0.0
     for count, case in enumerate(cases, start=1):
-        answer = worker.call("validate", reply_timeout_s, case=str(case.path))
+        kept = None if verify is None else case.path.with_suffix(".actual")
+        answer = worker.call("validate", reply_timeout_s, case=str(case.path), keep=None if kept is None else str(kept))
         if answer["deviation"] is not None:
             largest = max(largest, answer["deviation"])
-        if answer["problem"]:
-            return Verdict(count, largest, f"at {case}: {answer['problem']}")
+        problem = answer["problem"]
+        if verify is not None and kept is not None and not problem:
+            problem = verify(read_case(case.path)[1], read_case(kept)[1])
+            kept.unlink()
+        if problem:
+            return Verdict(count, largest, f"at {case}: {problem}")
     return Verdict(len(cases), largest)
 
 

@@ -47,6 +47,19 @@ TEST(Recorder, SortsCallsIntoGraphs) {
   EXPECT_EQ(recorder.graphs()[1].name(), "graph_1");
 }
 
+TEST(Recorder, CountsTheCallsOfEachSize) {
+  Recorder recorder({.strict = true, .max_samples_stored = 1, .max_graphs = 64});
+  for (const std::int64_t size : {1, 4, 4, 2, 4}) {
+    (void)record(recorder, Call({zeros({size, 4})}), zeros({size}));
+  }
+  const Traffic traffic = recorder.traffic(0);
+  ASSERT_EQ(traffic.rows().size(), 3U);
+  EXPECT_EQ(traffic.rows()[1], (Traffic::Row{{4, 4}, 3}));
+  EXPECT_THROW((void)recorder.traffic(1), ValueError);
+  recorder.clear();
+  EXPECT_THROW((void)recorder.traffic(0), ValueError);
+}
+
 TEST(Recorder, ANewBatchSizeIsNews) {
   Recorder recorder({});
   (void)record(recorder, Call({zeros({2, 4})}), zeros({2}));

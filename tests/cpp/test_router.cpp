@@ -159,11 +159,31 @@ TEST(Router, OtherDevicesOfTheKindAreAMiss) {
   EXPECT_THAT(decision.miss->message, HasSubstr("[0] is on cuda:0, the engines are on cuda:1"));
 }
 
-TEST(Router, NonStrictRoutersIgnoreConstants) {
-  RoutedGraph graph = text_graph();
+TEST(Router, WithStrictModeOffTheConstantsThatEnginesHaveBuiltInAreChecked) {
+  const auto call = [](double scale, const char* id) {
+    return Call({zeros({1})}, {{"scale", scale}, {"id", std::string(id)}});
+  };
+  const Call recorded = call(2.0, "first");
+  RoutedGraph graph;
+  graph.name = "scaled";
+  graph.input_tree = detached(recorded.tree);
   graph.key = CallKey(graph.input_tree, false);
+  graph.output_tree = detached(Result(zeros({1})).tree);
+  graph.contract = Contract({{SizeExpr{1, {}}}}, {}, {});
+  graph.engines = {{"e", std::make_shared<FakeEngine>(1.0, std::vector<std::size_t>{0})}};
+  graph.plan.entries = {{"e", {}}};
+  const std::vector<std::uint32_t> unused{0};  // 'id' stands before 'scale'
+  EXPECT_THROW(Router(graphs(RoutedGraph(graph)), false), ValueError);
+  graph.fixed_constants = FixedConstants(recorded.tree, unused);
   const Router router(graphs(std::move(graph)), false);
-  EXPECT_FALSE(router.route(Call(text(1, 4)).tree).miss);
+  EXPECT_FALSE(router.route(recorded.tree).miss);
+  EXPECT_FALSE(router.route(call(2.0, "another").tree).miss);
+  const auto other = router.route(call(3.0, "first").tree);
+  ASSERT_TRUE(other.miss);
+  EXPECT_EQ(other.engine, nullptr);
+  EXPECT_EQ(other.miss->reason, MissReason::Constant);
+  EXPECT_THAT(other.miss->message,
+              HasSubstr("['scale'] is 3.0 (float), the engines have 2.0 (float) built in"));
 }
 
 TEST(Router, AnyRequiresGrad) {

@@ -1,74 +1,103 @@
-"""Plans from given speed-ups; no measurement here."""
+"""Plans from what may serve each point; no measurement here."""
 
+import itertools
 import math
 
 import pytest
-from graphtune.planning import PlanEntry, choose_plan
+from graphtune.planning import PlanEntry, make_plan, plan_engines
 from graphtune.probing import Point
 from hypothesis import given
 from hypothesis import strategies as st
 
 RANGES = {"b": (1, 8), "s0": (3, 60)}
 POINTS = [Point.of({"b": b, "s0": s}) for b in (1, 2, 4, 8) for s in (3, 20, 60)]
+EVERYWHERE = {"b": range(1, 9), "s0": range(3, 61)}
 
 
-def ratios(function):
-    return {point: function(point.values) for point in POINTS}
+def plan_of(allowed, engines=("aoti", "openvino"), gain=lambda name, point: 0.0, points=POINTS):
+    return make_plan(RANGES, {point: allowed(point.values) for point in points}, engines, gain)
 
 
-def test_fastest_engine_serves_everything():
-    plan = choose_plan(RANGES, POINTS, {"aoti": ratios(lambda v: 1.5), "openvino": ratios(lambda v: 2.0)})
-    assert plan == [PlanEntry("openvino")]
+def serves(plan, **values):
+    return next(entry.engine for entry in plan if entry.holds(Point.of(values)))
 
 
-def test_tie_goes_to_the_first():
-    plan = choose_plan(RANGES, POINTS, {"aoti": ratios(lambda v: 1.5), "openvino": ratios(lambda v: 1.5)})
+def test_one_engine_that_may_serve_everything_does():
+    assert plan_of(lambda v: ["openvino"]) == [PlanEntry("openvino")]
+
+
+def test_as_few_engines_as_possible():
+    # aoti alone would do, openvino is allowed at most points.
+    plan = plan_of(lambda v: ["aoti"] if v["b"] == 8 else ["aoti", "openvino", "eager"])
     assert plan == [PlanEntry("aoti")]
 
 
-def test_an_engine_slower_than_eager_somewhere_yields_to_one_that_is_not():
-    fast_but = ratios(lambda v: 0.9 if v["b"] == 8 else 9.0)
-    plan = choose_plan(RANGES, POINTS, {"aoti": fast_but, "openvino": ratios(lambda v: 1.2)})
-    assert plan == [PlanEntry("openvino")]
+def test_level_plans_go_to_the_engine_named_first_and_better_ones_to_the_better():
+    both = lambda v: ["aoti", "openvino"]  # noqa: E731
+    level = lambda name, point: {"aoti": 1.0, "openvino": 1.0 + math.log(1.015)}[name] / len(POINTS)  # noqa: E731
+    assert plan_of(both, gain=level) == [PlanEntry("aoti")]
+    assert plan_of(both, ("openvino", "aoti"), gain=level) == [PlanEntry("openvino")]
+    better = lambda name, point: {"aoti": 1.0, "openvino": 1.0 + math.log(1.03)}[name] / len(POINTS)  # noqa: E731
+    assert plan_of(both, gain=better) == [PlanEntry("openvino")]
 
 
-def test_a_cut_keeps_eager_where_it_is_faster():
-    plan = choose_plan(RANGES, POINTS, {"aoti": ratios(lambda v: 2.0 if v["b"] <= 2 else 0.8)})
+def test_two_engines_meet_half_way_between_measured_sizes():
+    plan = plan_of(lambda v: ["aoti"] if v["s0"] <= 20 else ["openvino"])
+    assert plan == [PlanEntry("aoti", (("s0", (3, 40)),)), PlanEntry("openvino")]
+
+
+def test_what_was_not_measured_beside_eager_is_eager():
+    plan = plan_of(lambda v: ["aoti"] if v["b"] <= 2 else ["eager"])
     assert plan == [PlanEntry("aoti", (("b", (1, 2)),)), PlanEntry("eager")]
+    plan = plan_of(lambda v: ["aoti"] if v["s0"] == 60 else ["eager"])
+    assert plan == [PlanEntry("aoti", (("s0", (60, 60)),)), PlanEntry("eager")]
 
 
-def test_the_gate_keeps_eager():
-    assert choose_plan(RANGES, POINTS, {"aoti": ratios(lambda v: 1.005)}) == [PlanEntry("eager")]
-    assert choose_plan(RANGES, POINTS, {"aoti": ratios(lambda v: 0.5)}) == [PlanEntry("eager")]
-    assert choose_plan(RANGES, POINTS, {}) == [PlanEntry("eager")]
+def test_regions_of_two_symbols():
+    plan = plan_of(lambda v: ["openvino"] if v["b"] == 1 or v["s0"] == 3 else ["aoti"])
+    assert len(plan) == 3
+    for b, s in itertools.product((1, 2, 4, 8), (3, 20, 60)):
+        assert serves(plan, b=b, s0=s) == ("openvino" if b == 1 or s == 3 else "aoti")
 
 
-def test_an_engine_that_was_not_measured_everywhere_is_not_taken():
-    partial = {POINTS[0]: 9.0}
-    assert choose_plan(RANGES, POINTS, {"aoti": partial}) == [PlanEntry("eager")]
+def test_eager_alone():
+    assert plan_of(lambda v: ["eager"]) == [PlanEntry("eager")]
+    assert make_plan(RANGES, {}, ["aoti"], lambda name, point: 0.0) == [PlanEntry("eager")]
+    assert plan_engines([PlanEntry("eager")]) == []
 
 
 def test_static_graph():
-    point = Point.of({})
-    assert choose_plan({}, [point], {"aoti": {point: 1.3}}) == [PlanEntry("aoti")]
+    assert make_plan({}, {Point.of({}): ["aoti"]}, ["aoti"], lambda n, p: 0.0) == [PlanEntry("aoti")]
 
 
-@pytest.mark.parametrize("engines", [("aoti",), ("aoti", "openvino")])
+def test_a_point_that_nobody_may_serve_is_an_error():
+    with pytest.raises(ValueError, match="none that may serve"):
+        plan_of(lambda v: [] if v["b"] == 1 else ["aoti"])
+
+
+def test_corners_of_many_symbols():
+    ranges = {f"s{i}": (1, 9) for i in range(8)}
+    low = dict.fromkeys(ranges, 1)
+    points = [Point.of(low), Point.of(dict.fromkeys(ranges, 9))]
+    points += [Point.of({**low, name: 9}) for name in ranges]
+    allowed = {point: ["aoti"] if index % 2 else ["openvino"] for index, point in enumerate(points)}
+    plan = make_plan(ranges, allowed, ["aoti", "openvino"], lambda n, p: 0.0)
+    for point, names in allowed.items():
+        assert next(entry.engine for entry in plan if entry.holds(point)) in names
+
+
 @given(data=st.data())
-def test_no_measured_point_is_ever_slower_than_eager(engines, data):
-    table = {engine: ratios(lambda v: data.draw(st.floats(0.3, 6.0))) for engine in engines}
-    plan = choose_plan(RANGES, POINTS, table)
-    for point in POINTS:
-        entry = next((entry for entry in plan if entry.holds(point)), PlanEntry("eager"))
-        if entry.engine != "eager":
-            assert table[entry.engine][point] >= 1.0
-            assert not math.isnan(table[entry.engine][point])
-
-
-def test_engines_that_are_level_tie_whatever_the_noise():
-    first = ratios(lambda v: 2.0)
-    for noise in (0.99, 1.0, 1.015):
-        second = ratios(lambda v, noise=noise: 2.0 * noise)
-        assert choose_plan(RANGES, POINTS, {"first": first, "second": second}) == [PlanEntry("first")]
-    second = ratios(lambda v: 2.1)
-    assert choose_plan(RANGES, POINTS, {"first": first, "second": second}) == [PlanEntry("second")]
+def test_every_point_is_served_by_one_of_those_allowed_and_every_size_by_someone(data):
+    names = ["aoti", "openvino", "onnxruntime", "eager"]
+    allowed = {p: data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True)) for p in POINTS}
+    table = {(n, p): data.draw(st.floats(-1, 2)) for n in names for p in POINTS}
+    plan = make_plan(RANGES, allowed, names[:3], lambda name, point: table[name, point])
+    assert len(set(plan)) == len(plan)
+    for point, there in allowed.items():
+        assert serves(plan, **point.values) in there
+    for b, s in itertools.product(EVERYWHERE["b"], EVERYWHERE["s0"]):
+        assert serves(plan, b=b, s0=s) in names
+    # No smaller set of engines, with eager beside them, would do.
+    count = len(plan_engines(plan))
+    for smaller in itertools.chain.from_iterable(itertools.combinations(names[:3], n) for n in range(count)):
+        assert not all(set(there) & {*smaller, "eager"} for there in allowed.values())

@@ -130,6 +130,93 @@ def test_constants_make_a_graph_each() -> None:
     assert [graph.symbols for graph in result.graphs["Flag"]] == [{"b": (1, 2)}] * 2
 
 
+# --- what is chosen, and by what --------------------------------------------------------------------------------------
+
+
+def scale(_: Any, x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x @ torch.eye(3) * 2, -1)
+
+
+@pytest.fixture
+def scaled() -> graphtune.Module:
+    return recorded(Function(scale), *two_calls(3), name="scaled")
+
+
+def test_of_first_wins_what_comes_after_the_winner_is_not_built(
+    scaled: graphtune.Module, build_cache: BuildCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(building._BUILDERS, "aoti", "wrong_builders:build_and_refuse")
+    options = quick(build_cache, backends=("aoti", "openvino", "onnxruntime"), gate=None)
+    (graph,) = scaled.tune(strategy=graphtune.FirstWins(), **options).graphs["scaled"]
+    assert [(each.name, each.status) for each in graph.candidates] == [("aoti", "failed"), ("openvino", "chosen")]
+    with torch.no_grad():
+        scaled(torch.rand(2, 3))
+    assert scaled.stats()["by_graph"]["graph_0"] == {"openvino": 1}
+
+
+def test_one_backend_is_taken_however_fast_and_raises_its_failure(
+    scaled: graphtune.Module, build_cache: BuildCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = quick(build_cache, backends=("aoti", "openvino"), gate=9.0)
+    (graph,) = scaled.tune(strategy=graphtune.OneBackend("openvino"), **options).graphs["scaled"]
+    assert [(each.name, each.status) for each in graph.candidates] == [("openvino", "chosen")]
+    monkeypatch.setitem(building._BUILDERS, "aoti", "wrong_builders:build_and_refuse")
+    for _ in range(2):  # tuned, and its record, are as they were
+        with pytest.raises(graphtune.TuneError, match="graph_0: aoti: NotImplementedError: no kernel"):
+            scaled.tune(strategy=graphtune.OneBackend("aoti"), **options)
+        assert scaled.stats()["by_graph"]["graph_0"].keys() <= {"openvino"}
+        assert len(scaled.samples(0)) == 2
+    with pytest.raises(ValueError, match="is none of the backends"):
+        scaled.tune(strategy=graphtune.OneBackend("tensorrt"), **options)
+
+
+def test_one_backend_raises_why_a_graph_cannot_be_exported() -> None:
+    module = recorded(Function(lambda _, x: x.add_(1)), *two_calls(3), name="read")
+    with pytest.raises(graphtune.TuneError, match=r"graph_0: forward writes to its input"):
+        module.tune(**quick(strategy=graphtune.OneBackend("openvino")))
+
+
+def test_verify_judges_results_as_the_model_gives_them(
+    build_cache: BuildCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Named(torch.nn.Linear):
+        def forward(self, x: torch.Tensor) -> Any:
+            return {"y": super().forward(x)}
+
+    monkeypatch.setitem(building._BUILDERS, "openvino", "wrong_builders:build_two_percent_off")
+    module = recorded(Named(3, 3), *two_calls(3), name="judged")
+    seen = []
+
+    def close(expected: Any, actual: Any) -> bool:
+        seen.append((set(expected), type(actual)))
+        return bool(torch.allclose(expected["y"], actual["y"], rtol=0.05))
+
+    def exact(expected: Any, actual: Any) -> None:
+        torch.testing.assert_close(actual["y"], expected["y"])
+
+    (graph,) = module.tune(**quick(build_cache, gate=None, verify=close)).graphs["judged"]
+    assert graph.chosen.name == "openvino"
+    assert set(map(str, seen)) == {"({'y'}, <class 'dict'>)"}
+    for verify, words in ((exact, "verify: Tensor-likes are not close"), (lambda *_: False, "verify refused")):
+        (graph,) = module.tune(**quick(build_cache, verify=verify)).graphs["judged"]
+        assert graph.candidates[0].status == "rejected"
+        assert words in graph.candidates[0].reason
+    with pytest.raises(ZeroDivisionError):  # a mistake in it is not an engine's
+        module.tune(**quick(build_cache, verify=lambda *_: 1 / 0))
+
+
+def test_the_result_has_latencies_memory_and_the_share_of_each_size(build_cache: BuildCache) -> None:
+    calls = [(b, (torch.rand(b, 3),)) for b in (1, 1, 1, 4)]
+    module = recorded(Function(scale), *calls, name="figures")
+    (graph,) = module.tune(**quick(build_cache, force="openvino")).graphs["figures"]
+    assert dict(zip([p["b"] for p in graph.points], graph.weights, strict=True)) == {1: 0.75, 4: 0.25}
+    (candidate,) = graph.candidates
+    assert candidate.peak_memory_bytes > 50e6
+    for speed in candidate.speed_ups:
+        assert speed.eager_p99_seconds >= speed.eager_seconds > 0
+        assert speed.candidate_p99_seconds >= speed.candidate_seconds > 0
+
+
 # --- engines that can't be used ---------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from graphtune.engine_worker import _Server, read_case
 from graphtune.probing import Point
-from graphtune.validation import CaseMaker, Verdict, validate
+from graphtune.validation import CaseMaker, Verdict, Verify, validate
 
 RANGES = {"b": (1, 4), "s0": (3, 12)}
 RECORDED = ((1, 4), (2, 7), (4, 12), (1, 3))
@@ -42,15 +42,17 @@ class Engine:
 
 class InThisProcess:
     def __init__(self, engine: Engine, tolerances: dict[str, tuple[float, float]]) -> None:
-        self.server = _Server(engine, tolerances, ["outputs_0", "outputs_1"])  # type: ignore[arg-type]
+        self.server = _Server({"own": engine}, tolerances, ["outputs_0", "outputs_1"])  # type: ignore[dict-item]
 
     def call(self, command: str, timeout_s: float, **payload: Any) -> Any:
         return self.server.handle(command, payload)
 
 
-def verdict_on(folder: Path, engine: Engine, **tolerances: tuple[float, float]) -> Verdict:
+def verdict_on(
+    folder: Path, engine: Engine, verify: Verify | None = None, **tolerances: tuple[float, float]
+) -> Verdict:
     cases = maker(folder).all_cases(RANGES)
-    return validate(InThisProcess(engine, tolerances), cases)  # type: ignore[arg-type]
+    return validate(InThisProcess(engine, tolerances), cases, verify=verify)  # type: ignore[arg-type]
 
 
 def two_percent_off(_: Any, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -128,6 +130,24 @@ def test_other_wrong_results(tmp_path: Path, damage: Any, words: str) -> None:
 
 def test_tolerances_of_the_user(tmp_path: Path) -> None:
     assert not verdict_on(tmp_path, Engine(two_percent_off), float32=(0.05, 0.0)).problem
+
+
+def test_the_users_own_judgement_replaces_the_tolerances(tmp_path: Path) -> None:
+    seen = []
+
+    def verify(expected: list[torch.Tensor], actual: list[torch.Tensor]) -> str:
+        seen.append(expected[0].shape)
+        return "" if torch.allclose(expected[0], actual[0], rtol=0.05) else "too far"
+
+    verdict = verdict_on(tmp_path, Engine(two_percent_off), verify)
+    assert not verdict.problem
+    assert verdict.deviation > 0.01
+    assert len(seen) == verdict.cases
+    far = Engine(lambda _, outputs: [outputs[0] * 1.2, outputs[1]])
+    assert re.search("at recorded sizes .*: too far", verdict_on(tmp_path, far, verify).problem)
+    # What is no matter of values is not the user's to allow.
+    cut = Engine(lambda _, outputs: [outputs[0][:, :1], outputs[1]])
+    assert "outputs_0" in verdict_on(tmp_path, cut, lambda *_: "").problem
 
 
 def test_sizes_that_the_model_refuses_are_left_out_and_said(tmp_path: Path) -> None:

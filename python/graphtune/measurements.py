@@ -1,0 +1,64 @@
+"""What was measured of one graph's candidates, as a strategy sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from .probing import Point, Ranges
+from .turn_statistics import Ratio, paired_ratio
+from .turns import TurnsResult
+
+__all__ = ["EAGER", "Measurements"]
+
+EAGER = "eager"
+_BATCH_SYMBOL = "b"
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurements:
+    """Times of eager and of every engine whose values are right, at some points of a graph's ranges.
+
+    ``engines`` are in the order of preference, without eager. ``weights`` has each point's share of the recorded calls
+    (they add up to 1). Times are seconds a call. ``peak_memory`` has bytes by engine.
+    """
+
+    ranges: Ranges
+    points: tuple[Point, ...]
+    weights: Mapping[Point, float]
+    engines: tuple[str, ...]
+    turns: TurnsResult
+    peak_memory: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def seconds(self, name: str, point: Point) -> float:
+        """The typical time of a call: the median over the rounds."""
+        return self.turns.median(name, str(point))
+
+    def latency(self, name: str, point: Point, percentile: float) -> float:
+        """The time that ``percentile`` percent of the calls do not exceed."""
+        return self.turns.latency(name, str(point), percentile / 100)
+
+    def throughput(self, name: str, point: Point) -> float:
+        """Items a second: the point's batch size, where there is one, over the time of a call."""
+        return self.batch_size(point) / self.seconds(name, point)
+
+    def batch_size(self, point: Point) -> int:
+        return point.values.get(_BATCH_SYMBOL, 1)
+
+    def speed_up(self, name: str, point: Point) -> Ratio:
+        """Eager's time over the engine's."""
+        return self.turns.ratio(name, str(point))
+
+    def slowdown(self, name: str, best: str, point: Point) -> Ratio:
+        """The time of one over the time of another, round by round."""
+        ours, theirs = self.turns.rounds[name][str(point)], self.turns.rounds[best][str(point)]
+        count = min(len(ours), len(theirs))
+        return paired_ratio(ours[:count], theirs[:count], self.turns.confidence)
+
+    def mean_speed_up(self, name: str, points: tuple[Point, ...] | None = None) -> float:
+        """The geometric mean over points, weighted by traffic."""
+        chosen = points or self.points
+        total = sum(self.weights[point] for point in chosen)
+        logs = (self.weights[point] * math.log(self.speed_up(name, point).value) for point in chosen)
+        return math.exp(sum(logs) / total) if total > 0 else 1.0

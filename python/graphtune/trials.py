@@ -1,0 +1,207 @@
+"""Tries a graph's engines: are their values right, how fast are they, and is a plan of several as fast as it seems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .candidate_builds import EngineFolder
+from .engine_worker import MIXED
+from .measurements import EAGER, Measurements
+from .planning import PlanEntry, plan_engines
+from .probing import Point, Ranges
+from .processes import Worker, WorkerFailure
+from .result import CandidateResult, SpeedUp
+from .tune_options import TuneOptions
+from .turns import LocalParticipant, Participant, WorkerParticipant, take_turns
+from .validation import Case, Verify, validate
+
+__all__ = ["Trials"]
+
+_BLOCK_SECONDS = 0.05
+
+
+class Trials:
+    """The engines of one graph, each in a process of its own. ``close`` ends them.
+
+    ``eager_call`` makes a call of a case's sizes on the model; ``output_names`` name the results in messages; with
+    ``verify`` it judges the values.
+    """
+
+    def __init__(
+        self,
+        options: TuneOptions,
+        output_names: Sequence[str],
+        eager_call: Callable[[Case], Callable[[], object]],
+        verify: Verify | None = None,
+    ) -> None:
+        self._options = options
+        self._names = list(output_names)
+        self._eager_call = eager_call
+        self._verify = verify
+        self._workers: dict[str, Worker] = {}
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+
+    def validate(
+        self, candidates: Sequence[CandidateResult], engines: Mapping[str, EngineFolder], cases: Sequence[Case]
+    ) -> None:
+        """Compares each engine with eager on all cases, and keeps those that are right."""
+        for candidate in candidates:
+            engine = engines.get(candidate.name)
+            if engine is None:
+                continue
+            self._options.report(f"validating {candidate.name} on {len(cases)} cases")
+            worker = None
+            try:
+                worker = self._start(candidate.name, [engine])
+                verdict = validate(worker, cases, verify=self._verify)
+            except WorkerFailure as failure:
+                candidate.reason = str(failure)
+                if worker is not None:
+                    worker.close()
+                continue
+            candidate.cases = verdict.cases
+            candidate.max_deviation = verdict.deviation
+            if verdict.problem:
+                candidate.status, candidate.reason = "rejected", verdict.problem
+                worker.close()
+                continue
+            candidate.status = "valid"
+            worker.pause()
+            self._workers[candidate.name] = worker
+
+    def measure(
+        self,
+        candidates: Sequence[CandidateResult],
+        ranges: Ranges,
+        cases: Mapping[Point, Case],
+        weights: Mapping[Point, float],
+    ) -> Measurements | None:
+        """Eager and all valid engines at all points, in turns. None where there is nothing to measure."""
+        if not self._workers or not cases:
+            return None
+        self._options.report(f"measuring at {len(cases)} sizes")
+        calls = {str(point): self._eager_call(case) for point, case in cases.items()}
+        participants: dict[str, Participant] = {EAGER: LocalParticipant(lambda key: calls[key]())}
+        failures: dict[str, str] = {}
+        for name, worker in self._workers.items():
+            try:
+                for point, case in cases.items():
+                    worker.call("prepare", size_key=str(point), case=str(case.path), engine=name)
+            except WorkerFailure as failure:
+                failures[name] = str(failure)
+                continue
+            participants[name] = WorkerParticipant(worker)
+        with torch.inference_mode():
+            turns = take_turns(
+                participants,
+                list(calls),
+                EAGER,
+                budget_s=self._options.measure_seconds,
+                block_s=_BLOCK_SECONDS,
+                min_rounds=6,
+                confidence=0.95,
+            )
+        failures |= turns.failures
+        peak_memory = self._peak_memory(failures)
+        for candidate in candidates:
+            if candidate.name in failures:
+                candidate.status, candidate.reason = "failed", failures[candidate.name]
+        measured = [candidate for candidate in candidates if candidate.name in peak_memory]
+        found = Measurements(
+            ranges, tuple(cases), dict(weights), tuple(candidate.name for candidate in measured), turns, peak_memory
+        )
+        for candidate in measured:
+            candidate.peak_memory_bytes = peak_memory[candidate.name]
+            candidate.speed_ups = [_speed_up(found, candidate.name, point) for point in cases]
+        return found if measured else None
+
+    def _peak_memory(self, failures: dict[str, str]) -> dict[str, int]:
+        peaks: dict[str, int] = {}
+        for name, worker in self._workers.items():
+            if name in failures:
+                continue
+            try:
+                peaks[name] = worker.call("peak_memory")
+            except WorkerFailure as failure:
+                failures[name] = str(failure)
+        return peaks
+
+    def compare_plans(
+        self,
+        plans: Mapping[str, Sequence[PlanEntry]],
+        reference: str,
+        engines: Mapping[str, EngineFolder],
+        cases: Mapping[Point, Case],
+    ) -> dict[str, float]:
+        """How many times faster each plan is than the reference with all its engines in one process, as deployed.
+
+        The calls go through all points at which every plan has an engine. A plan that fails is left out; the
+        reference's failure is raised (WorkerFailure).
+        """
+        served = {name: {p: next(e.engine for e in plan if e.holds(p)) for p in cases} for name, plan in plans.items()}
+        points = [point for point in cases if all(by_point[point] != EAGER for by_point in served.values())]
+        if not points:
+            return {}
+        for worker in self._workers.values():
+            worker.pause()
+        workers: dict[str, Worker] = {}
+        participants: dict[str, Participant] = {}
+        try:
+            for name, plan in plans.items():
+                try:
+                    workers[name] = self._start(f"plan {name}", [engines[each] for each in plan_engines(plan)])
+                    for point in points:
+                        workers[name].call(
+                            "prepare", size_key=str(point), case=str(cases[point].path), engine=served[name][point]
+                        )
+                except WorkerFailure:
+                    if name == reference:
+                        raise
+                    continue  # such a plan would fail where it is deployed, too
+                workers[name].pause()
+                participants[name] = WorkerParticipant(workers[name])
+            turns = take_turns(
+                participants,
+                [MIXED],
+                reference,
+                budget_s=self._options.measure_seconds / 4,
+                block_s=4 * _BLOCK_SECONDS,
+                min_rounds=6,
+                confidence=0.95,
+            )
+        finally:
+            for worker in workers.values():
+                worker.close()
+        return {name: turns.ratio(name, MIXED).value for name in participants if name not in turns.failures}
+
+    def _start(self, name: str, engines: Sequence[EngineFolder]) -> Worker:
+        setup: dict[str, Any] = {
+            "engines": {engine.name: [engine.backend, str(Path(engine.folder))] for engine in engines},
+            "threads": self._options.threads,
+            "tolerances": {dtype: list(pair) for dtype, pair in self._options.tolerances.items()},
+            "output_names": self._names,
+        }
+        return Worker("graphtune.engine_worker:serve", setup, name=name)
+
+
+def _speed_up(measured: Measurements, name: str, point: Point) -> SpeedUp:
+    ratio = measured.speed_up(name, point)
+    return SpeedUp(
+        point.values,
+        ratio.value,
+        ratio.low,
+        ratio.high,
+        ratio.rounds,
+        measured.seconds(EAGER, point),
+        measured.seconds(name, point),
+        measured.latency(EAGER, point, 99),
+        measured.latency(name, point, 99),
+    )
