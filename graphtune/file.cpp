@@ -25,6 +25,42 @@ constexpr std::size_t kMaxTransfer = 0x7ffff000;
       fmt::format("{} {}: {}", path.string(), what, std::generic_category().message(errno)));
 }
 
+const char* kind_of(::mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFDIR:
+      return "a folder";
+    case S_IFIFO:
+      return "a pipe";
+    case S_IFSOCK:
+      return "a socket";
+    default:
+      return "a device";
+  }
+}
+
+[[noreturn]] void refuse_kind(const std::filesystem::path& path, ::mode_t mode) {
+  throw Error(fmt::format("{} is {}, not a regular file: give the path of a file", path.string(),
+                          kind_of(mode)));
+}
+
+/// Where a file of this name really lies: a link to a file stays one. Refuses what a file must not
+/// take the place of.
+std::filesystem::path writable_path(std::filesystem::path path) {
+  if (path.empty()) {
+    throw Error("the path of the file to write is empty");
+  }
+  struct ::stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    return path;  // new; why it can't be made is said when it is tried
+  }
+  if (!S_ISREG(status.st_mode)) {
+    refuse_kind(path, status.st_mode);
+  }
+  std::error_code error;
+  std::filesystem::path target = std::filesystem::canonical(path, error);
+  return error ? path : target;
+}
+
 std::filesystem::path unfinished_name(const std::filesystem::path& path) {
   static std::atomic<unsigned> count{0};
   std::filesystem::path name = path;
@@ -35,17 +71,22 @@ std::filesystem::path unfinished_name(const std::filesystem::path& path) {
 }  // namespace
 
 InputFile::InputFile(std::filesystem::path path)
-    : path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(std::move(path)),
+      // Without O_NONBLOCK a pipe would be waited for.
+      descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
   if (descriptor_ < 0) {
     fail("can't be opened");
   }
   struct ::stat status {};
-  const bool known = ::fstat(descriptor_, &status) == 0;
-  if (!known || !S_ISREG(status.st_mode)) {
-    const int reason = known ? (S_ISDIR(status.st_mode) ? EISDIR : EINVAL) : errno;
+  if (::fstat(descriptor_, &status) != 0) {
+    const int reason = errno;
     ::close(descriptor_);
     errno = reason;
-    fail("is no file that can be read");
+    fail("can't be read");
+  }
+  if (!S_ISREG(status.st_mode)) {
+    ::close(descriptor_);
+    refuse_kind(path_, status.st_mode);
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
 }
@@ -79,7 +120,7 @@ void InputFile::read(void* data, std::size_t size) {
 void InputFile::fail(const char* what) const { throw_file_error(path_, what); }
 
 OutputFile::OutputFile(std::filesystem::path path)
-    : path_(std::move(path)),
+    : path_(writable_path(std::move(path))),
       unfinished_(unfinished_name(path_)),
       descriptor_(::open(unfinished_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0) {

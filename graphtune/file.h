@@ -10,8 +10,8 @@
 
 namespace graphtune {
 
-/// A regular file open for reading. All that goes wrong is thrown as Error with the file's name and
-/// the reason.
+/// A regular file open for reading; a folder, pipe or device is refused, never waited for. All that
+/// goes wrong is thrown as Error with the file's name and the reason.
 class GRAPHTUNE_API InputFile {
  public:
   explicit InputFile(std::filesystem::path path);
@@ -33,7 +33,9 @@ class GRAPHTUNE_API InputFile {
   std::uint64_t size_ = 0;
 };
 
-/// A file that appears under its name only when it is complete: written beside it, then renamed.
+/// A file that appears under its name only when it is complete: written beside it, then renamed. A
+/// link to a file stays one. What exists and is no regular file (/dev/null, a pipe, a folder) is
+/// refused: a file would take its place. Errors as InputFile's.
 class GRAPHTUNE_API OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path);

@@ -8,6 +8,7 @@
 #include "graphtune/error.h"
 #include "graphtune/text_table.h"
 #include "made_up_calls.h"
+#include "output.h"
 #include "statistics.h"
 
 namespace graphtune::tools {
@@ -46,7 +47,7 @@ class Bench {
   void print() const {
     const std::vector<std::string> header = {"Graph",  "Sizes",     "Engine", "Calls",
                                              "p10 ms", "Median ms", "p90 ms"};
-    fmt::print("{}\n", format_table(header, rows_, TableStyle::Simple));
+    print_out("{}\n", format_table(header, rows_, TableStyle::Simple));
   }
 
  private:

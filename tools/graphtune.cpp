@@ -1,21 +1,34 @@
 // The command line: one file a command.
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <sstream>
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "graphtune/version.h"
+#include "output.h"
 
 namespace {
 
 using namespace graphtune::tools;
 
+/// An empty text is what an unset variable of a script gives, and never meant.
+CLI::Validator not_empty() {
+  return {[](const std::string& text) {
+            return text.empty() ? std::string("must not be empty") : std::string();
+          },
+          ""};
+}
+
 void add_bundle(CLI::App& command, std::filesystem::path& bundle) {
-  command.add_option("BUNDLE", bundle, "A bundle's folder")->required();
+  command.add_option("BUNDLE", bundle, "A bundle's folder")->required()->check(not_empty());
 }
 
 template <typename Options>
@@ -40,10 +53,15 @@ void add_run(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run the calls of a safetensors file");
   add_bundle(*command, options->bundle);
-  command->add_option("--input", options->input, "Safetensors file with the calls")->required();
-  command->add_option("--output", options->output, "Safetensors file for the results");
-  command->add_option("--report", options->report, "JSON file for what was measured");
-  command->add_option("--graph", options->graph, "The graph that gives the calls their constants");
+  command->add_option("--input", options->input, "Safetensors file with the calls")
+      ->required()
+      ->check(not_empty());
+  command->add_option("--output", options->output, "Safetensors file for the results")
+      ->check(not_empty());
+  command->add_option("--report", options->report, "JSON file for what was measured")
+      ->check(not_empty());
+  command->add_option("--graph", options->graph, "The graph that gives the calls their constants")
+      ->check(not_empty());
   command
       ->add_option("--repeat", options->repeat, "Times each call, after one to warm up; default 1")
       ->check(CLI::Range(1, 1'000'000));
@@ -57,7 +75,8 @@ void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "bench", "Measure each graph at small, middle and large sizes, or the calls of a file");
   add_bundle(*command, options->bundle);
-  command->add_option("--input", options->input, "Safetensors file with calls to measure instead");
+  command->add_option("--input", options->input, "Safetensors file with calls to measure instead")
+      ->check(not_empty());
   command->add_option("--seconds", options->seconds, "Time for each size; default 1")
       ->check(CLI::Range(0.001, 3600.0));
   add_engine_options(*command, *options);
@@ -65,9 +84,20 @@ void add_bench(CLI::App& app) {
   command->callback([options] { bench(*options); });
 }
 
+/// A closed stdin, stdout or stderr leaves its number to the next file that is opened: what is
+/// printed would go into it.
+void reserve_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) {
+      (void)::open("/dev/null", O_RDONLY);  // printing there still fails
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  reserve_standard_streams();
   try {
     CLI::App app("Inspects, runs and measures bundles of modules that graphtune tuned.",
                  "graphtune");
@@ -80,12 +110,17 @@ int main(int argc, char** argv) {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) {
-        return app.exit(error);  // --help and --version
+        std::ostringstream text;
+        const int status = app.exit(error, text, text);  // --help and --version
+        print_out("{}", text.str());
+        flush_output();
+        return status;
       }
       fmt::print(stderr, "graphtune: {}\nRun 'graphtune --help' or 'graphtune COMMAND --help'.\n",
                  error.what());
       return 2;
     }
+    flush_output();
     return 0;
   } catch (const std::exception& error) {
     std::fflush(stdout);

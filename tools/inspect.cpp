@@ -8,6 +8,7 @@
 #include "graphtune/error.h"
 #include "graphtune/graph_json.h"
 #include "graphtune/text_table.h"
+#include "output.h"
 
 namespace graphtune::tools {
 namespace {
@@ -123,25 +124,25 @@ std::vector<std::pair<std::string, StoredFile>> files_of(const Bundle& bundle,
 }
 
 void print_engine(const Bundle& bundle, const StoredEngine& engine) {
-  fmt::print("  {} (backend {}){}\n", engine.name, engine.backend,
-             engine.native_code ? ", native code" : "");
+  print_out("  {} (backend {}){}\n", engine.name, engine.backend,
+            engine.native_code ? ", native code" : "");
   for (const auto& [name, file] : files_of(bundle, engine)) {
-    fmt::print("    {}: {}, sha256 {}\n", name, bytes_text(file.size), file.sha256);
+    print_out("    {}: {}, sha256 {}\n", name, bytes_text(file.size), file.sha256);
   }
   const std::string info = info_text(Json::parse(engine.info_json), "    ");
   if (!info.empty()) {
-    fmt::print("{}\n", info.substr(1));
+    print_out("{}\n", info.substr(1));
   }
 }
 
 void print_graph(const Bundle& bundle, const StoredGraph& graph) {
-  fmt::print("\n{}\n", graph.spec.describe(InfoLevel::Full));
+  print_out("\n{}\n", graph.spec.describe(InfoLevel::Full));
   if (!graph.spec.eager_reason().empty()) {
     return;
   }
   const Contract contract = graph.spec.contract();
   const CallTree& tree = graph.spec.input_spec().tree();
-  fmt::print("Tuned for\n");
+  print_out("Tuned for\n");
   const std::vector<Locator> locators = tree.tensor_locators();
   const auto locator = [&](std::uint32_t canonical) {
     return locators[tree.tensor_order().empty() ? canonical : tree.tensor_order()[canonical]]
@@ -152,18 +153,18 @@ void print_graph(const Bundle& bundle, const StoredGraph& graph) {
     for (const SizeExpr& size : contract.sizes()[i]) {
       axes.push_back(size.to_string());
     }
-    fmt::print("  {} [{}]\n", locator(i), fmt::join(axes, ", "));
+    print_out("  {} [{}]\n", locator(i), fmt::join(axes, ", "));
   }
   for (const std::uint32_t symbol : contract.used_symbols()) {
     const SymbolRange& range = contract.symbols()[symbol];
-    fmt::print("  {} = {} to {}\n", symbol_name(symbol), range.min, range.max);
+    print_out("  {} = {} to {}\n", symbol_name(symbol), range.min, range.max);
   }
   for (const IndexRange& range : contract.index_ranges()) {
-    fmt::print("  values of {}: {} to {}\n", locator(range.tensor), range.low, range.high);
+    print_out("  values of {}: {} to {}\n", locator(range.tensor), range.low, range.high);
   }
-  fmt::print("Plan: {}\n", to_string(graph.plan));
+  print_out("Plan: {}\n", to_string(graph.plan));
   if (!graph.engines.empty()) {
-    fmt::print("Engines\n");
+    print_out("Engines\n");
   }
   for (const StoredEngine& engine : graph.engines) {
     print_engine(bundle, engine);
@@ -214,7 +215,7 @@ void print_json(const Bundle& bundle) {
                      {"built_on_this_machine", is_this_machine(bundle)},
                      {"info", Json::parse(bundle.info_json)},
                      {"graphs", std::move(graphs)}};
-  fmt::print("{}\n", json.dump(1));
+  print_out("{}\n", json.dump(1));
 }
 
 }  // namespace
@@ -229,20 +230,19 @@ void inspect(const InspectOptions& options) {
   for (const auto& [name, file] : bundle.files) {
     bytes += file.size;
   }
-  fmt::print("Bundle {}: format version {}, {} files, {}, all as the manifest says\n",
-             bundle.folder.string(), Bundle::kFormatVersion, bundle.files.size(),
-             bytes_text(bytes));
-  fmt::print("Module {}{}, {}\n", bundle.module_name, signature_text(bundle.signature),
-             bundle.strict ? "strict (constants are part of a graph)"
-                           : "not strict (constants are ignored)");
-  fmt::print("Built with {}\n", pairs_text(bundle.versions));
+  print_out("Bundle {}: format version {}, {} files, {}, all as the manifest says\n",
+            bundle.folder.string(), Bundle::kFormatVersion, bundle.files.size(), bytes_text(bytes));
+  print_out("Module {}{}, {}\n", bundle.module_name, signature_text(bundle.signature),
+            bundle.strict ? "strict (constants are part of a graph)"
+                          : "not strict (constants are ignored)");
+  print_out("Built with {}\n", pairs_text(bundle.versions));
   const auto cpu = bundle.hardware.find("cpu");
-  fmt::print("Built on {} ({})\n",
-             cpu == bundle.hardware.end() ? "an unknown processor" : cpu->second,
-             is_this_machine(bundle) ? "this machine" : "another machine");
+  print_out("Built on {} ({})\n",
+            cpu == bundle.hardware.end() ? "an unknown processor" : cpu->second,
+            is_this_machine(bundle) ? "this machine" : "another machine");
   const std::string info = info_text(Json::parse(bundle.info_json), "  ");
   if (!info.empty()) {
-    fmt::print("{}\n", info.substr(1));
+    print_out("{}\n", info.substr(1));
   }
   for (const StoredGraph& graph : bundle.graphs) {
     print_graph(bundle, graph);

@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -7,7 +6,9 @@
 #include "calls.h"
 #include "commands.h"
 #include "graphtune/error.h"
+#include "graphtune/file.h"
 #include "graphtune/json_view.h"
+#include "output.h"
 #include "statistics.h"
 
 namespace graphtune::tools {
@@ -44,12 +45,9 @@ void write_report(const RunOptions& options, const Module& module, Json calls) {
                        {"module", module.bundle().module_name},
                        {"repeat", options.repeat},
                        {"calls", std::move(calls)}};
-  std::ofstream file(options.report, std::ios::binary);
-  file << report.dump(1) << '\n';
-  file.close();
-  if (!file) {
-    throw Error(fmt::format("{}: can't be written", options.report.string()));
-  }
+  OutputFile file(options.report);
+  file.write(report.dump(1) + '\n');
+  file.commit();
 }
 
 }  // namespace
@@ -67,6 +65,27 @@ Module load_module(const std::filesystem::path& bundle, int threads, bool allow_
   return module;
 }
 
+namespace {
+
+/// Runs one call as often as is wanted.
+Measured measure(const Module& module, const NamedCall& call, int repeat, Value& result) {
+  Measured measured;
+  measured.served = module.explain(call.arguments);
+  std::vector<double> seconds;
+  seconds.reserve(static_cast<std::size_t>(repeat));
+  if (repeat > 1) {
+    result = module.call(call.arguments);  // warms up
+  }
+  for (int i = 0; i < repeat; ++i) {
+    seconds.push_back(seconds_of([&] { result = module.call(call.arguments); }));
+  }
+  measured.best = quantile(seconds, 0);
+  measured.median = quantile(seconds, 0.5);
+  return measured;
+}
+
+}  // namespace
+
 void run(const RunOptions& options) {
   const NamedTensors tensors = read_safetensors(options.input);
   const Module module = load_module(options.bundle, options.threads, options.allow_native_code);
@@ -77,43 +96,33 @@ void run(const RunOptions& options) {
   const std::vector<NamedCall> calls = make_calls(tensors, module.bundle(), options.graph);
   for (const NamedCall& call : calls) {
     const std::string title = call.number.empty() ? "call" : "call " + call.number;
+    Value result;
+    Measured measured;
     try {
-      Measured measured;
-      measured.served = module.explain(call.arguments);
-      Value result;
-      std::vector<double> seconds;
-      seconds.reserve(static_cast<std::size_t>(options.repeat));
-      if (options.repeat > 1) {
-        result = module.call(call.arguments);  // warms up
-      }
-      for (int i = 0; i < options.repeat; ++i) {
-        seconds.push_back(seconds_of([&] { result = module.call(call.arguments); }));
-      }
-      measured.best = quantile(seconds, 0);
-      measured.median = quantile(seconds, 0.5);
-      total += measured.median;
-      NamedTensors named = name_results(result);
-      fmt::print("{}: {} -> {}\n", title, shapes_text(call.inputs), shapes_text(named));
-      fmt::print("  {} {}: {:.3f} ms{}\n", measured.served.graph, measured.served.engine,
-                 measured.median * 1e3,
-                 options.repeat > 1 ? fmt::format(" median of {}, best {:.3f} ms", options.repeat,
-                                                  measured.best * 1e3)
-                                    : "");
-      std::fflush(stdout);
-      report.push_back(report_of(call, named, measured));
-      for (auto& [name, tensor] : named) {
-        written.emplace_back(call.number.empty() ? name : call.number + "/" + name,
-                             std::move(tensor));
-      }
-      results.push_back(std::move(result));
+      measured = measure(module, call, options.repeat, result);
     } catch (const Error& error) {
       throw Error(fmt::format("{}: {}", title, error.what()));
     }
+    total += measured.median;
+    NamedTensors named = name_results(result);
+    print_out("{}: {} -> {}\n", title, shapes_text(call.inputs), shapes_text(named));
+    print_out("  {} {}: {:.3f} ms{}\n", measured.served.graph, measured.served.engine,
+              measured.median * 1e3,
+              options.repeat > 1 ? fmt::format(" median of {}, best {:.3f} ms", options.repeat,
+                                               measured.best * 1e3)
+                                 : "");
+    flush_output();
+    report.push_back(report_of(call, named, measured));
+    for (auto& [name, tensor] : named) {
+      written.emplace_back(call.number.empty() ? name : call.number + "/" + name,
+                           std::move(tensor));
+    }
+    results.push_back(std::move(result));
   }
-  fmt::print("{} {}, {:.3f} ms\n", calls.size(), calls.size() == 1 ? "call" : "calls", total * 1e3);
+  print_out("{} {}, {:.3f} ms\n", calls.size(), calls.size() == 1 ? "call" : "calls", total * 1e3);
   if (!options.output.empty()) {
     write_safetensors(options.output, written);
-    fmt::print("results written to {}\n", options.output.string());
+    print_out("results written to {}\n", options.output.string());
   }
   if (!options.report.empty()) {
     write_report(options, module, std::move(report));

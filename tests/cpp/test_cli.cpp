@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "graphtune/error.h"
@@ -49,16 +50,18 @@ std::string quoted(const std::string& text) {
 }
 
 /// Starts the tool; the fake backend is found as an engine library.
-Finished run_tool(const std::vector<std::string>& arguments) {
+Finished run_tool(const std::vector<std::string>& arguments, const std::string& redirection = {}) {
   const test::TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
   const fs::path err = folder.path() / "err";
-  std::string command =
-      "GRAPHTUNE_ENGINE_PATH=" + quoted(GRAPHTUNE_TEST_ENGINES) + " " + quoted(GRAPHTUNE_TOOL);
+  // A tool that waits for ever fails its test.
+  std::string command = "GRAPHTUNE_ENGINE_PATH=" + quoted(GRAPHTUNE_TEST_ENGINES) + " timeout 60 " +
+                        quoted(GRAPHTUNE_TOOL);
   for (const std::string& argument : arguments) {
     command += " " + quoted(argument);
   }
-  command += " >" + quoted(out.string()) + " 2>" + quoted(err.string()) + " </dev/null";
+  command +=
+      " >" + quoted(out.string()) + " 2>" + quoted(err.string()) + " </dev/null " + redirection;
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, test::read_text(out), test::read_text(err)};
 }
@@ -123,6 +126,12 @@ TEST_F(Cli, UsageErrorsHaveStatusTwo) {
         {"run", bundle_},
         {"inspect", bundle_, "--fast"},
         {"run", bundle_, "--input", "x", "--repeat", "0"},
+        {"run", bundle_, "--input", ""},
+        {"run", bundle_, "--input", "x", "--output", ""},
+        {"run", bundle_, "--input", "x", "--report", ""},
+        {"run", bundle_, "--input", "x", "--graph", ""},
+        {"bench", bundle_, "--input", ""},
+        {"inspect", ""},
         {"bench", bundle_, "--seconds", "soon"}}) {
     const Finished wrong = run_tool(arguments);
     EXPECT_EQ(wrong.status, 2);
@@ -174,6 +183,73 @@ TEST_F(Cli, ErrorsGoToStderrWithStatusOne) {
     EXPECT_THAT(error({command, bundle_}), HasSubstr("weights.bin: its SHA-256"));
   }
   EXPECT_THAT(error({"run", bundle_, "--input", input}), HasSubstr("weights.bin: its SHA-256"));
+}
+
+TEST_F(Cli, WhatCanNotBePrintedIsAnError) {
+  const std::string input = write_input({{"input_ids", ids({2, 5})}});
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--help"},
+        {"--version"},
+        {"inspect", bundle_},
+        {"inspect", bundle_, "--json"},
+        {"run", bundle_, "--input", input},
+        {"bench", bundle_, "--input", input, "--seconds", "0.001"}}) {
+    for (const char* out : {">/dev/full", ">&-"}) {
+      if (out == std::string(">/dev/full") && !fs::is_character_file("/dev/full")) {
+        continue;  // a machine without this device
+      }
+      const Finished failed = run_tool(arguments, out);
+      EXPECT_EQ(failed.status, 1) << arguments.front() << out;
+      EXPECT_THAT(failed.err, HasSubstr("graphtune: standard output can't be written: "));
+    }
+  }
+}
+
+TEST_F(Cli, AClosedStandardOutputIsNoFileToWriteTo) {
+  const std::string input = write_input({{"input_ids", ids({2, 5})}});
+  const std::string output = file("out.safetensors");
+  EXPECT_EQ(run_tool({"run", bundle_, "--input", input, "--output", output}, ">&-").status, 1);
+  EXPECT_FALSE(fs::exists(output));
+}
+
+TEST_F(Cli, FilesThatCanNotBeWrittenAreAnError) {
+  const std::string input = write_input({{"input_ids", ids({2, 5})}});
+  const fs::path pipe = sample_.folder() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const fs::path link = sample_.folder() / "device";
+  fs::create_symlink("/dev/null", link);
+  for (const char* option : {"--output", "--report"}) {
+    for (const std::string& path :
+         {pipe.string(), link.string(), sample_.folder().string(), file("nowhere/out")}) {
+      const Finished failed = run_tool({"run", bundle_, "--input", input, option, path});
+      EXPECT_EQ(failed.status, 1) << option << path;
+      EXPECT_THAT(failed.err, AllOf(StartsWith("graphtune: "), HasSubstr(path)));
+    }
+  }
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_TRUE(fs::is_symlink(link));
+}
+
+TEST_F(Cli, ALinkToTheResultsStaysALink) {
+  const std::string input = write_input({{"input_ids", ids({2, 5})}});
+  const fs::path link = sample_.folder() / "latest";
+  write_text(file("out"), "old");
+  fs::create_symlink("out", link);
+  EXPECT_EQ(run_tool({"run", bundle_, "--input", input, "--output", link.string()}).status, 0);
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(read_safetensors(file("out")).size(), 2U);
+}
+
+TEST_F(Cli, APipeIsNotWaitedFor) {
+  const fs::path pipe = sample_.folder() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const char* command : {"run", "bench"}) {
+    const Finished failed = run_tool({command, bundle_, "--input", pipe.string()});
+    EXPECT_EQ(failed.status, 1);
+    EXPECT_THAT(failed.err, HasSubstr(pipe.string() + " is a pipe, not a regular file"));
+  }
+  EXPECT_EQ(run_tool({"inspect", pipe.string()}).status, 1);
+  EXPECT_THAT(run_tool({"run", bundle_, "--input", "/dev/zero"}).err, HasSubstr("is a device"));
 }
 
 TEST_F(Cli, RunGivesTheResults) {
@@ -306,7 +382,7 @@ Named nested(std::int64_t batch, double scale) {
 
 TEST_F(Cli, NestedCallsAreBuiltAfterTheGraph) {
   SampleBundle sample;
-  sample.bundle.signature = Signature();
+  sample.bundle.signature = Signature();  // of whatever arguments
   sample.bundle.graphs.clear();
   for (const int i : {0, 1}) {
     const std::string name = "graph_" + std::to_string(i);
