@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include <fcntl.h>
@@ -13,6 +12,7 @@
 
 #include "graphtune/bundle_files.h"
 #include "graphtune/error.h"
+#include "graphtune/file.h"
 #include "graphtune/json_view.h"
 
 namespace graphtune {
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kMaxManifestSize = std::uintmax_t{256} << 20;
+constexpr std::uint64_t kMaxManifestSize = std::uint64_t{256} << 20;
 
 /// A new folder beside `target`, removed at the end with what is in it.
 class TemporaryFolder {
@@ -46,20 +46,11 @@ class TemporaryFolder {
 };
 
 std::string read_text(const fs::path& path) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (error) {
-    throw BundleError(fmt::format("{}: {}", path.string(), error.message()));
+  try {
+    return read_file(path, kMaxManifestSize);
+  } catch (const Error& error) {
+    throw BundleError(error.what());
   }
-  if (size > kMaxManifestSize) {
-    throw BundleError(fmt::format("{}: {} bytes are too many for a manifest", path.string(), size));
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file || text.size() > kMaxManifestSize) {
-    throw BundleError(fmt::format("{}: can't be read", path.string()));
-  }
-  return text;
 }
 
 /// Refuses to replace anything but a bundle (of whatever version or state) or an empty folder.
@@ -105,10 +96,34 @@ void replace_folder(const fs::path& finished, const fs::path& target) {
   }
 }
 
+/// Refuses copies of engines that are not what was read with the bundle.
+void check_unchanged(const Bundle& read, const std::map<std::string, StoredFile>& copied) {
+  const auto refuse = [&](const std::string& name, const char* what) {
+    throw BundleError(
+        fmt::format("bundle {}: {} {} since the bundle was loaded: load it again, or tune again",
+                    read.folder.string(), name, what));
+  };
+  for (const auto& [name, file] : copied) {
+    const auto known = read.files.find(name);
+    if (known == read.files.end() || known->second.sha256 != file.sha256) {
+      refuse(name, "was changed");
+    }
+  }
+  for (const StoredGraph& graph : read.graphs) {
+    for (const StoredEngine& engine : graph.engines) {
+      for (const auto& [name, file] : read.files) {
+        if (name.starts_with(engine.folder + "/") && copied.count(name) == 0) {
+          refuse(name, "was removed");
+        }
+      }
+    }
+  }
+}
+
 void write_manifest_file(const Bundle& bundle, const fs::path& folder) {
   const std::string text = write_manifest(bundle);
   try {
-    (void)parse_manifest(text);  // what is written can be read
+    (void)parse_manifest(text, true);  // what is written can be read
   } catch (const BundleError& error) {
     throw ValueError(fmt::format("the bundle can't be saved like this: {}", error.what()));
   }
@@ -122,8 +137,9 @@ void write_manifest_file(const Bundle& bundle, const fs::path& folder) {
   flush_to_disk(path);
 }
 
+/// `is_copy`: the files have to be those of `bundle`; else it gets those that are found.
 void write_checked(const Bundle& bundle, const std::map<std::string, fs::path>& sources,
-                   const fs::path& path) {
+                   const fs::path& path, bool is_copy) {
   // A link to a bundle stays one: what it points to is replaced.
   const fs::path absolute = fs::weakly_canonical(fs::absolute(path));
   const fs::path target = absolute.has_filename() ? absolute : absolute.parent_path();
@@ -142,24 +158,42 @@ void write_checked(const Bundle& bundle, const std::map<std::string, fs::path>& 
       copy_files(source->second, temporary.path(), engine.folder, written.files);
     }
   }
+  if (is_copy) {
+    check_unchanged(bundle, written.files);
+  }
   write_manifest_file(written, temporary.path());
   flush_to_disk(temporary.path());
   replace_folder(temporary.path(), target);
   flush_to_disk(target.parent_path());
 }
 
-}  // namespace
-
-void write_bundle(const Bundle& bundle, const std::map<std::string, fs::path>& sources,
-                  const fs::path& path) {
+void write_or_say_why(const Bundle& bundle, const std::map<std::string, fs::path>& sources,
+                      const fs::path& path, bool is_copy) {
   if (path.empty()) {
     throw ValueError("the path of a bundle is empty");
   }
   try {
-    write_checked(bundle, sources, path);
+    write_checked(bundle, sources, path, is_copy);
   } catch (const fs::filesystem_error& error) {
     throw BundleError(fmt::format("bundle {} can't be written: {}", path.string(), error.what()));
   }
+}
+
+}  // namespace
+
+void write_bundle(const Bundle& bundle, const std::map<std::string, fs::path>& sources,
+                  const fs::path& path) {
+  write_or_say_why(bundle, sources, path, false);
+}
+
+void copy_bundle(const Bundle& bundle, const fs::path& path) {
+  std::map<std::string, fs::path> sources;
+  for (const StoredGraph& graph : bundle.graphs) {
+    for (const StoredEngine& engine : graph.engines) {
+      sources[engine.folder] = bundle.folder / engine.folder;
+    }
+  }
+  write_or_say_why(bundle, sources, path, true);
 }
 
 Bundle read_bundle(const fs::path& path, const OpenOptions& options) {
@@ -176,7 +210,7 @@ Bundle read_bundle(const fs::path& path, const OpenOptions& options) {
     }
     Bundle bundle;
     try {
-      bundle = parse_manifest(read_text(folder / kManifestName));
+      bundle = parse_manifest(read_text(folder / kManifestName), true);
     } catch (const BundleError& error) {
       throw BundleError(fmt::format("bundle {}: {}", path.string(), error.what()));
     }

@@ -29,7 +29,7 @@ struct StoredGraph {
   GraphSpec spec;
   Plan plan;
   std::vector<StoredEngine> engines;
-  std::vector<std::int32_t> output_alias;  ///< as RoutedGraph's
+  std::vector<std::int32_t> output_alias;  ///< as RoutedGraph's; empty: none of the results
 };
 
 struct StoredFile {
@@ -48,7 +48,8 @@ struct Bundle {
   bool strict = true;
   Signature signature;
   std::vector<StoredGraph> graphs;
-  std::map<std::string, std::string> versions;  ///< of graphtune and the libraries that built it
+  /// Of "graphtune" and the libraries that built it; "weights": sha256 of the model's.
+  std::map<std::string, std::string> versions;
   std::map<std::string, std::string> hardware;  ///< see describe_hardware
   std::string info_json = "{}";                 ///< a JSON object of the writer's own
   /// By name relative to the folder; write_bundle finds them itself.
@@ -72,15 +73,25 @@ GRAPHTUNE_API void write_bundle(const Bundle& bundle,
                                 const std::filesystem::path& path);
 
 /// Reads and checks a manifest and every file it names. Throws BundleError saying which file and
-/// what: missing, other size, other digest, name that leaves the folder, unknown format version,
-/// malformed JSON with its path.
+/// what: a manifest that its own digest does not fit; a file that is missing, of other size, other
+/// digest, name that leaves the folder, unknown format version, malformed JSON with its path.
 [[nodiscard]] GRAPHTUNE_API Bundle read_bundle(const std::filesystem::path& path,
                                                const OpenOptions& options = {});
 
-/// The manifest's text alone (fuzzed): throws BundleError.
-[[nodiscard]] GRAPHTUNE_API Bundle parse_manifest(std::string_view text);
-/// Throws ValueError for what a manifest can't hold.
+/// Writes a bundle that was read to another place (or its own), with the engines that it has, also
+/// those that don't fit this machine. What was changed since it was read is refused. Throws as
+/// write_bundle does.
+GRAPHTUNE_API void copy_bundle(const Bundle& bundle, const std::filesystem::path& path);
+
+/// The manifest's text alone (fuzzed): throws BundleError. `verify`: its "sha256" must be that of
+/// the rest, which finds damage; whoever changes a manifest on purpose can write a new one.
+[[nodiscard]] GRAPHTUNE_API Bundle parse_manifest(std::string_view text, bool verify = false);
+/// A graph without a contract gets the learned one. Throws ValueError for what a manifest can't
+/// hold.
 [[nodiscard]] GRAPHTUNE_API std::string write_manifest(const Bundle& bundle);
+/// A manifest that was edited, with the "sha256" of what it now says. Throws ValueError for what is
+/// no JSON object.
+[[nodiscard]] GRAPHTUNE_API std::string seal_manifest(std::string_view text);
 
 /// Facts on this machine as bundles store them: "cpu" (its model), "architecture",
 /// "instruction_set" (extensions, separated by spaces), "machine_id" (a digest; empty where the

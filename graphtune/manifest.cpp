@@ -3,7 +3,8 @@
 //  "signature": […], "graphs": [{"spec": …, "plan": …, "output_alias": […], "engines": [{"name": …,
 //  "backend": …, "folder": …, "native_code": false, "info": {…}}]}],
 //  "files": {"graph_0/openvino/model.xml": {"size": 5, "sha256": "…"}},
-//  "versions": {…}, "hardware": {…}, "info": {…}}
+//  "versions": {"graphtune": "…", "weights": sha256 of the model's, …}, "hardware": {…}, "info":
+//  {…}, "sha256": of all the rest, written without spaces and line breaks, members sorted by name}
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -16,6 +17,8 @@
 
 #include "graphtune/bundle.h"
 #include "graphtune/bundle_files.h"
+#include "graphtune/digest.h"
+#include "graphtune/engines/registry.h"
 #include "graphtune/error.h"
 #include "graphtune/graph_json.h"
 #include "graphtune/json_view.h"
@@ -26,7 +29,9 @@ namespace {
 
 constexpr std::string_view kFormat = "graphtune bundle";
 constexpr std::size_t kMaxNameSize = 256;
+constexpr std::size_t kMaxModuleNameSize = 1024;  // 200 characters of any alphabet
 constexpr std::int64_t kMaxFileSize = std::int64_t{1} << 50;
+constexpr const char* kDigest = "sha256";
 
 std::map<std::string, std::string> texts_from_json(const JsonView& json) {
   std::map<std::string, std::string> texts;
@@ -34,6 +39,23 @@ std::map<std::string, std::string> texts_from_json(const JsonView& json) {
     texts[key] = value.string();
   }
   return texts;
+}
+
+/// A text that says something.
+const std::string& text_from_json(const JsonView& json, std::size_t max_size) {
+  const std::string& text = json.string(max_size);
+  if (text.empty()) {
+    json.fail("must not be empty");
+  }
+  return text;
+}
+
+const std::string& sha256_from_json(const JsonView& json) {
+  const std::string& digits = json.string(64);
+  if (digits.size() != 64 || digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    json.fail("expected 64 lower-case hexadecimal digits");
+  }
+  return digits;
 }
 
 std::string info_from_json(const JsonView& json) {
@@ -60,7 +82,11 @@ StoredEngine engine_from_json(const JsonView& json) {
   if (engine.name.empty() || engine.name == Plan::kEager) {
     name.fail("is no name for an engine");
   }
-  engine.backend = json.at("backend").string(kMaxNameSize);
+  const JsonView backend = json.at("backend");
+  engine.backend = backend.string(kMaxNameSize);
+  if (!is_backend_name(engine.backend)) {
+    backend.fail("is no name of a backend: lower-case letters, digits and '_' are allowed");
+  }
   engine.folder = file_name_from_json(json.at("folder"));
   engine.native_code = json.at("native_code").boolean();
   if (const auto info = json.find("info")) {
@@ -69,7 +95,12 @@ StoredEngine engine_from_json(const JsonView& json) {
   return engine;
 }
 
+bool is_tuned(const StoredGraph& graph) { return graph.spec.eager_reason().empty(); }
+
 void check_plan(const StoredGraph& graph, const JsonView& json) {
+  if (is_tuned(graph) && graph.plan.entries.empty()) {
+    json.fail("the graph was tuned, but has no plan");
+  }
   for (std::size_t i = 0; i < graph.plan.entries.size(); ++i) {
     const std::string& name = graph.plan.entries[i].engine;
     const bool known = std::any_of(graph.engines.begin(), graph.engines.end(),
@@ -92,6 +123,9 @@ StoredGraph graph_from_json(const JsonView& json, bool strict) {
   if (graph.spec.input_spec().strict() != strict) {
     spec.at("inputs").fail("is strict where the bundle is not, or the other way round");
   }
+  if (is_tuned(graph)) {
+    (void)spec.at("contract");  // calls are never checked against what only the samples showed
+  }
   std::set<std::string> names;
   for (const JsonView& item : json.at("engines").items()) {
     graph.engines.push_back(engine_from_json(item));
@@ -105,10 +139,11 @@ StoredGraph graph_from_json(const JsonView& json, bool strict) {
   for (const JsonView& alias : aliases.items()) {
     graph.output_alias.push_back(static_cast<std::int32_t>(alias.integer(-1, last_input)));
   }
-  if (!graph.output_alias.empty() &&
-      graph.output_alias.size() != graph.spec.output_spec().tensor_count()) {
+  const std::size_t output_count = graph.spec.output_spec().tensor_count();
+  if (graph.output_alias.size() != output_count &&
+      (is_tuned(graph) || !graph.output_alias.empty())) {
     aliases.fail(
-        fmt::format("expected none or {} numbers", graph.spec.output_spec().tensor_count()));
+        fmt::format("expected {} numbers, one for each tensor of the result", output_count));
   }
   return graph;
 }
@@ -126,12 +161,7 @@ std::map<std::string, StoredFile> files_from_json(const JsonView& json) {
     file.allow_only({"size", "sha256"});
     StoredFile stored;
     stored.size = static_cast<std::uint64_t>(file.at("size").integer(0, kMaxFileSize));
-    const JsonView digest = file.at("sha256");
-    stored.sha256 = digest.string(64);
-    if (stored.sha256.size() != 64 ||
-        stored.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
-      digest.fail("expected 64 lower-case hexadecimal digits");
-    }
+    stored.sha256 = sha256_from_json(file.at("sha256"));
     files.emplace(name, std::move(stored));
   }
   // "a" and "a/b" can't both be files.
@@ -181,7 +211,41 @@ void check_together(const Bundle& bundle, const JsonView& json) {
   }
 }
 
-Bundle bundle_from_json(const JsonView& json) {
+void check_signature(const Bundle& bundle, const JsonView& json) {
+  const bool has_arguments =
+      std::any_of(bundle.graphs.begin(), bundle.graphs.end(), [](const StoredGraph& graph) {
+        return is_tuned(graph) && graph.spec.input_spec().tensor_count() > 0;
+      });
+  if (bundle.signature.parameters().empty() && has_arguments) {
+    json.fail("has no parameter, but the calls of the graphs have arguments");
+  }
+}
+
+/// What every writer knows of itself, of the model and of the machine.
+void check_facts(const JsonView& json) {
+  const JsonView versions = json.at("versions");
+  (void)text_from_json(versions.at("graphtune"), kMaxNameSize);
+  (void)sha256_from_json(versions.at("weights"));
+  const JsonView hardware = json.at("hardware");
+  for (const char* key : {"architecture", "cpu", "instruction_set", "machine_id"}) {
+    (void)hardware.at(key);  // may be empty where it can't be found out
+  }
+}
+
+std::string digest_of(Json manifest) {
+  manifest.erase(kDigest);
+  return to_hex(sha256(manifest.dump()));
+}
+
+void check_digest(const JsonView& json) {
+  if (digest_of(json.json()) != sha256_from_json(json.at(kDigest))) {
+    json.fail(
+        "its content is not what its sha256 says: it is damaged or was changed. Get the bundle "
+        "again from where it came, or save the tuned module again");
+  }
+}
+
+Bundle bundle_from_json(const JsonView& json, bool verify) {
   const auto format = json.find("format");
   if (!format || !format->json().is_string() || format->string() != kFormat) {
     json.fail(fmt::format("has no \"format\": \"{}\"; it is no graphtune bundle", kFormat));
@@ -195,15 +259,22 @@ Bundle bundle_from_json(const JsonView& json) {
         number > Bundle::kFormatVersion ? "update graphtune" : "tune and save the module again"));
   }
   json.allow_only({"format", "format_version", "module", "strict", "signature", "graphs", "files",
-                   "versions", "hardware", "info"});
+                   "versions", "hardware", "info", kDigest});
+  if (verify) {
+    check_digest(json);
+  } else {
+    (void)sha256_from_json(json.at(kDigest));
+  }
   Bundle bundle;
-  bundle.module_name = json.at("module").string();
+  bundle.module_name = text_from_json(json.at("module"), kMaxModuleNameSize);
   bundle.strict = json.at("strict").boolean();
   bundle.signature = signature_from_json(json.at("signature"));
   for (const JsonView& graph : json.at("graphs").items()) {
     bundle.graphs.push_back(graph_from_json(graph, bundle.strict));
   }
   bundle.files = files_from_json(json.at("files"));
+  check_signature(bundle, json.at("signature"));
+  check_facts(json);
   bundle.versions = texts_from_json(json.at("versions"));
   bundle.hardware = texts_from_json(json.at("hardware"));
   if (const auto info = json.find("info")) {
@@ -211,6 +282,11 @@ Bundle bundle_from_json(const JsonView& json) {
   }
   check_together(bundle, json);
   return bundle;
+}
+
+std::string sealed(Json manifest) {
+  manifest[kDigest] = digest_of(manifest);
+  return manifest.dump(1) + "\n";
 }
 
 Json info_to_json(const std::string& text, std::string_view what) {
@@ -231,21 +307,39 @@ Json graph_to_json(const StoredGraph& graph) {
          {"native_code", engine.native_code},
          {"info", info_to_json(engine.info_json, "info_json of engine " + engine.name)}});
   }
-  return {{"spec", to_json(graph.spec)},
+  Json spec = to_json(graph.spec);
+  std::vector<std::int32_t> aliases = graph.output_alias;
+  if (is_tuned(graph)) {
+    if (!spec.contains("contract")) {
+      spec["contract"] = to_json(graph.spec.contract());
+    }
+    if (aliases.empty()) {
+      aliases.resize(graph.spec.output_spec().tensor_count(), -1);
+    }
+  }
+  return {{"spec", std::move(spec)},
           {"plan", to_json(graph.plan)},
           {"engines", std::move(engines)},
-          {"output_alias", graph.output_alias}};
+          {"output_alias", std::move(aliases)}};
 }
 
 }  // namespace
 
-Bundle parse_manifest(std::string_view text) {
+Bundle parse_manifest(std::string_view text, bool verify) {
   try {
     const Json json = parse_json(text, kManifestName);
-    return bundle_from_json(JsonView(json, std::string(kManifestName)));
+    return bundle_from_json(JsonView(json, std::string(kManifestName)), verify);
   } catch (const ValueError& error) {
     throw BundleError(error.what());
   }
+}
+
+std::string seal_manifest(std::string_view text) {
+  Json json = parse_json(text, kManifestName);
+  if (!json.is_object()) {
+    throw ValueError("a manifest is a JSON object");
+  }
+  return sealed(std::move(json));
 }
 
 std::string write_manifest(const Bundle& bundle) {
@@ -257,18 +351,18 @@ std::string write_manifest(const Bundle& bundle) {
   for (const auto& [name, file] : bundle.files) {
     files[name] = {{"size", file.size}, {"sha256", file.sha256}};
   }
-  const Json json = {{"format", kFormat},
-                     {"format_version", Bundle::kFormatVersion},
-                     {"module", bundle.module_name},
-                     {"strict", bundle.strict},
-                     {"signature", to_json(bundle.signature)},
-                     {"graphs", std::move(graphs)},
-                     {"files", std::move(files)},
-                     {"versions", bundle.versions},
-                     {"hardware", bundle.hardware},
-                     {"info", info_to_json(bundle.info_json, "info_json of the bundle")}};
+  Json json = {{"format", kFormat},
+               {"format_version", Bundle::kFormatVersion},
+               {"module", bundle.module_name},
+               {"strict", bundle.strict},
+               {"signature", to_json(bundle.signature)},
+               {"graphs", std::move(graphs)},
+               {"files", std::move(files)},
+               {"versions", bundle.versions},
+               {"hardware", bundle.hardware},
+               {"info", info_to_json(bundle.info_json, "info_json of the bundle")}};
   try {
-    return json.dump(1) + "\n";
+    return sealed(std::move(json));
   } catch (const Json::exception& error) {
     throw ValueError(fmt::format("a text of the bundle is no UTF-8: {}", error.what()));
   }

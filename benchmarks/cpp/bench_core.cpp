@@ -251,6 +251,7 @@ class IdleBundle {
 
     Bundle bundle;
     bundle.module_name = "encoder";
+    bundle.versions = {{"graphtune", "0"}, {"weights", std::string(64, '0')}};  // of no model
     bundle.hardware = describe_hardware();
     bundle.signature =
         Signature({parameter("input_ids"), parameter("attention_mask"), parameter("token_type_ids"),

@@ -71,14 +71,6 @@ class Registry {
   std::vector<std::shared_ptr<Backend>> owned_;
 };
 
-/// The name becomes part of a file name, and may come from a bundle: it must not lead anywhere
-/// else.
-bool is_backend_name(std::string_view name) {
-  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-  });
-}
-
 std::vector<fs::path> engine_folders() {
   std::vector<fs::path> folders;
   if (const char* variable = std::getenv("GRAPHTUNE_ENGINE_PATH")) {
@@ -134,6 +126,12 @@ Backend& open_library(const fs::path& file, std::string_view name) {
 }
 
 }  // namespace
+
+bool is_backend_name(std::string_view name) noexcept {
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
 
 Backend& find_backend(std::string_view name) {
   Registry& registry = Registry::instance();

@@ -20,6 +20,10 @@ namespace graphtune {
 /// use it. Throws ValueError for a name that find_backend would refuse. Thread safe.
 GRAPHTUNE_API void register_backend(std::shared_ptr<Backend> backend);
 
+/// Lower-case letters, digits and '_', 64 at most. The name becomes part of a file name, and may
+/// come from a bundle: it must not lead anywhere else.
+[[nodiscard]] GRAPHTUNE_API bool is_backend_name(std::string_view name) noexcept;
+
 struct BackendInfo {
   std::string name;
   std::string version;             ///< empty when absent

@@ -186,6 +186,13 @@ void bind_bundles(nb::module_& module) {
       "path"_a, "verify"_a = true, "allow_native_code"_a = nb::none(),
       nb::call_guard<nb::gil_scoped_release>(),
       "Reads and checks a manifest and every file that it names. Raises BundleError.");
+  module.def(
+      "copy_bundle", [](const Bundle& bundle, const Path& path) { copy_bundle(bundle, path); },
+      "bundle"_a, "path"_a, nb::call_guard<nb::gil_scoped_release>(),
+      "Writes a bundle that was read to another place. Raises BundleError when it was changed.");
+  module.def(
+      "seal_manifest", [](const std::string& text) { return seal_manifest(text); }, "text"_a,
+      "The text of an edited manifest, with the digest of what it now says.");
   module.def("load_router", &load_router, "bundle"_a, "allow_native_code"_a = nb::none(),
              "threads"_a = 0, "has_model"_a = false,
              "(Router, problems): engines that do not fit this machine are problems where another "

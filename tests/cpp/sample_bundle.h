@@ -53,7 +53,7 @@ class SampleBundle {
         SampleMetadata(Result(hidden(1, 4)).tree, true));
     masked.set_eager_reason("the exporter said no");
     bundle.graphs.push_back({masked, {}, {}, {}});
-    bundle.versions = {{"graphtune", "0.1.0"}};
+    bundle.versions = {{"graphtune", "0.1.0"}, {"weights", std::string(64, 'a')}};
     bundle.hardware = describe_hardware();
     sources = {{"graph_0/small", folder_.path() / "source" / "small"},
                {"graph_0/large", folder_.path() / "source" / "large"}};

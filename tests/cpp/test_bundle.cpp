@@ -303,6 +303,113 @@ TEST(Bundle, HostileManifestsAreRefusedWithTheirPath) {
               HasSubstr("/graphs/2: its calls are those of graph_1"));
 }
 
+/// The bundle's manifest with `change`, sealed again where that is wanted; what reading it says.
+template <typename Change>
+std::string edited_error(bool seal, Change change) {
+  SampleBundle sample;
+  const fs::path manifest = sample.write() / "manifest.json";
+  Json json = parse_json(read_text(manifest), "manifest");
+  change(json);
+  write_text(manifest, seal ? seal_manifest(json.dump()) : json.dump(1));
+  return read_error(sample.path());
+}
+
+TEST(Bundle, DamageWithinTheManifestIsFound) {
+  const auto widen = [](Json& json) {
+    json["graphs"][0]["spec"]["contract"]["symbols"]["b"] = {1, 80};
+  };
+  EXPECT_THAT(edited_error(false, widen),
+              AllOf(HasSubstr("manifest.json: its content is not what its sha256 says"),
+                    HasSubstr("save the tuned module again")));
+  EXPECT_EQ(edited_error(true, widen), "(nothing was thrown)");
+  EXPECT_EQ(edited_error(false, [](Json&) {}), "(nothing was thrown)");
+  for (const char* pointer :
+       {"/graphs/0/spec/contract/index_ranges/0/high", "/graphs/0/spec/inputs/learned/axes",
+        "/graphs/0/engines/0/info/build_seconds", "/graphs/0/output_alias/0", "/format_version"}) {
+    EXPECT_THAT(edited_error(false,
+                             [&](Json& json) {
+                               Json& value = json[Json::json_pointer(pointer)];
+                               value = value.get<double>() + 1;
+                             }),
+                HasSubstr("bundle "))
+        << pointer;
+  }
+}
+
+TEST(Bundle, EveryFlippedBitOfAManifestIsFound) {
+  SampleBundle sample;
+  const fs::path manifest = sample.write() / "manifest.json";
+  const std::string good = read_text(manifest);
+  const Json content = parse_json(good, "manifest");
+  for (std::size_t i = 0; i < good.size(); i += 3) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 7)));
+    const std::string message = message_of<BundleError>([&] { (void)parse_manifest(bad, true); });
+    if (message == "(nothing was thrown)") {
+      // Only space between the values may have changed.
+      EXPECT_EQ(parse_json(bad, "manifest"), content) << "byte " << i;
+    }
+  }
+}
+
+TEST(Bundle, WhatIsMissingOrEmptyIsRefused) {
+  const auto without = [](const char* parent, const char* key) {
+    return manifest_error([&](Json& json) { json[Json::json_pointer(parent)].erase(key); });
+  };
+  const auto at = [](const char* pointer, const Json& value) {
+    return manifest_error([&](Json& json) { json[Json::json_pointer(pointer)] = value; });
+  };
+  EXPECT_THAT(without("", "sha256"), HasSubstr("'sha256' is missing"));
+  EXPECT_THAT(at("/sha256", "abc"), HasSubstr("64 lower-case hexadecimal digits"));
+  EXPECT_THAT(without("/graphs/0/spec", "contract"), HasSubstr("'contract' is missing"));
+  EXPECT_THAT(at("/graphs/0/output_alias", Json::array()), HasSubstr("expected 2 numbers"));
+  EXPECT_THAT(at("/graphs/0/engines/0/backend", ""), HasSubstr("no name of a backend"));
+  EXPECT_THAT(at("/graphs/0/engines/0/backend", "../evil"), HasSubstr("no name of a backend"));
+  EXPECT_THAT(at("/graphs/0/plan", Json::array()), HasSubstr("has no plan"));
+  EXPECT_THAT(at("/signature", Json::array()), HasSubstr("/signature: has no parameter"));
+  EXPECT_THAT(at("/module", ""), HasSubstr("/module: must not be empty"));
+  EXPECT_THAT(without("/versions", "graphtune"), HasSubstr("'graphtune' is missing"));
+  EXPECT_THAT(at("/versions/graphtune", ""), HasSubstr("/versions/graphtune: must not be empty"));
+  EXPECT_THAT(without("/versions", "weights"), HasSubstr("'weights' is missing"));
+  EXPECT_THAT(at("/versions/weights", ""), HasSubstr("/versions/weights: expected 64"));
+  EXPECT_THAT(without("/hardware", "architecture"), HasSubstr("'architecture' is missing"));
+  EXPECT_THAT(without("", "versions"), HasSubstr("'versions' is missing"));
+  // A graph that stayed eager has none of it.
+  EXPECT_EQ(at("/graphs/1/output_alias", Json::array()), "(nothing was thrown)");
+}
+
+TEST(Bundle, AContractThatWasNotSetIsWrittenAsLearned) {
+  SampleBundle sample;
+  StoredGraph& graph = sample.bundle.graphs[0];
+  GraphSpec spec("graph_0", graph.spec.input_spec(), graph.spec.output_spec());
+  graph.spec = spec;
+  graph.output_alias.clear();
+  const Bundle read = read_bundle(sample.write());
+  EXPECT_EQ(read.graphs[0].spec.contract(), spec.contract());
+  EXPECT_EQ(read.graphs[0].output_alias, (std::vector<std::int32_t>{-1, -1}));
+}
+
+TEST(Bundle, WhatWasReadCanBeCopied) {
+  SampleBundle sample;
+  const Bundle read = read_bundle(sample.write());
+  const fs::path copy = sample.folder() / "copy.bundle";
+  copy_bundle(read, copy);
+  EXPECT_EQ(read_text(copy / "manifest.json"), read_text(sample.path() / "manifest.json"));
+  EXPECT_EQ(read_bundle(copy).files.size(), 3U);
+  copy_bundle(read, sample.path());  // onto itself
+  EXPECT_NO_THROW((void)read_bundle(sample.path()));
+
+  const auto error = [&] { return message_of<BundleError>([&] { copy_bundle(read, copy); }); };
+  const fs::path weights = sample.path() / "graph_0/large/data/weights.bin";
+  write_text(weights, std::string(1000, 'x'));
+  EXPECT_THAT(error(), HasSubstr("weights.bin was changed since the bundle was loaded"));
+  fs::remove(weights);
+  EXPECT_THAT(error(), HasSubstr("weights.bin was removed since the bundle was loaded"));
+  fs::remove_all(sample.path());
+  EXPECT_THAT(error(), HasSubstr("can't be written"));
+  EXPECT_NO_THROW((void)read_bundle(copy));  // the old one is left
+}
+
 TEST(Bundle, TextThatIsNoManifestThrowsOnlyBundleErrors) {
   for (const std::string text : {"", "null", "[]", "5", "{}", "\"graphtune bundle\"",
                                  "{\"format\": 1}", "\xff", "{\"a\":1,\"a\":2}"}) {
