@@ -12,7 +12,7 @@ namespace graphtune {
 namespace {
 
 std::string place(const CallTree& tree, std::size_t tensor) {
-  const std::string text = tree.tensor_locators()[tensor].to_string();
+  const std::string text = tree.tensor_locators()[tensor].shown();
   return text.empty() ? "the result" : text;
 }
 
@@ -73,7 +73,7 @@ std::vector<std::size_t> match_tensors(const SampleMetadata& metadata, const Cal
     const auto missing = std::find_if(
         known_places.begin(), known_places.end(),
         [&](const Locator& locator) { return canonical_at.contains(locator.to_string()); });
-    throw ValueError(fmt::format("make_batch: the tensor {} is missing", missing->to_string()));
+    throw ValueError(fmt::format("make_batch: the tensor {} is missing", missing->shown()));
   }
   return matches;
 }

@@ -14,8 +14,7 @@
 namespace graphtune {
 namespace {
 
-constexpr const char* kNextStep =
-    "Record a sample of this size and tune again, or call eagerly: miss policy 'eager'.";
+constexpr const char* kNextStep = "Record a sample of this size and tune again.";
 
 std::string range_text(const SymbolRange& range) {
   return range.min == range.max ? fmt::format("{}", range.min)
@@ -29,7 +28,7 @@ const TensorView& canonical_tensor(const CallTree& tree, std::uint32_t index) {
 std::string locator_text(const CallTree& tree, std::uint32_t canonical_index) {
   const std::uint32_t index =
       tree.tensor_order().empty() ? canonical_index : tree.tensor_order()[canonical_index];
-  return tree.tensor_locators()[index].to_string();
+  return tree.tensor_locators()[index].shown();
 }
 
 /// Whether a symbol can be read off a size.
@@ -301,22 +300,21 @@ std::optional<Miss> Contract::check_indices(const CallTree& tree) const {
     if (!is_index_dtype(tensor.dtype)) {
       return refuse(
           fmt::format("is {} but its values are used as indices: only int8 to int64 and uint8 can "
-                      "be checked. Call it eagerly.",
+                      "be checked.",
                       to_string(tensor.dtype)));
     }
     if (tensor.device != DeviceType::Cpu || tensor.layout != Layout::Strided) {
       return refuse(
           fmt::format("is a {} tensor on {}: its values are used as indices and can only be "
                       "checked in strided CPU "
-                      "memory. Move it to the CPU, or call it eagerly.",
+                      "memory. Move it to the CPU.",
                       to_string(tensor.layout), to_string(tensor.device)));
     }
     if (tensor.element_count() == 0) {
       continue;
     }
     if (tensor.data == nullptr || (tensor.rank > 0 && tensor.strides == nullptr)) {
-      return refuse(
-          "has no data: its values are used as indices and can't be checked. Call it eagerly.");
+      return refuse("has no data: its values are used as indices and can't be checked.");
     }
     if (const auto violation = find_index_violation(tensor, range.low, range.high)) {
       return refuse(fmt::format(

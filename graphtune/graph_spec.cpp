@@ -11,7 +11,7 @@ namespace graphtune {
 namespace {
 
 std::string place(const Locator& locator) {
-  const std::string text = locator.to_string();
+  const std::string text = locator.shown();
   return text.empty() ? "the result" : text;
 }
 

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "graphtune/utf8.h"
+
 namespace graphtune {
 namespace {
 
@@ -91,6 +93,8 @@ std::string Locator::to_string() const {
   }
   return text;
 }
+
+std::string Locator::shown() const { return shorten_middle(to_string()); }
 
 std::string Locator::name() const {
   std::string text(root_name(root_));

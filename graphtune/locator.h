@@ -47,6 +47,8 @@ class GRAPHTUNE_API Locator {
   /// `[2][0]`, `['t']`, `[4].data`; quotes in keys escaped as in Python. Empty for a result that is
   /// one leaf.
   [[nodiscard]] std::string to_string() const;
+  /// The same for tables and messages: what is long has its middle left out.
+  [[nodiscard]] std::string shown() const;
   /// `args_2_0`, `kwargs_t3.data`, `outputs`: not yet unique (see CallTree::leaf_names).
   [[nodiscard]] std::string name() const;
   friend bool operator==(const Locator& a, const Locator& b) noexcept = default;

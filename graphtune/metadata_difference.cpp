@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graphtune/sample_metadata.h"
+#include "graphtune/utf8.h"
 
 namespace graphtune {
 namespace {
@@ -28,7 +29,7 @@ class Reader {
   [[nodiscard]] Step step(std::uint32_t position) const { return tree_.step_of(id(position)); }
   /// "['x']"; the root of a result is "the result".
   [[nodiscard]] std::string place(std::uint32_t position) const {
-    const std::string text = tree_.locator_of(id(position)).to_string();
+    const std::string text = tree_.locator_of(id(position)).shown();
     return text.empty() ? "the result" : text;
   }
 
@@ -38,7 +39,7 @@ class Reader {
       case NodeKind::Tensor:
         return "a tensor";
       case NodeKind::Constant:
-        return tree_.constants()[n.leaf].repr();
+        return shorten_middle(tree_.constants()[n.leaf].repr());
       case NodeKind::List:
         return "a list";
       case NodeKind::Tuple:
@@ -95,8 +96,8 @@ std::string constant_difference(const Constant& known, const Constant& given) {
   }
   const bool same_type = known.type_name() == given.type_name();
   const auto text = [same_type](const Constant& constant) {
-    return same_type ? constant.repr()
-                     : fmt::format("{} ({})", constant.repr(), constant.type_name());
+    const std::string shown = shorten_middle(constant.repr());
+    return same_type ? shown : fmt::format("{} ({})", shown, constant.type_name());
   };
   return fmt::format("is {}, here {}", text(known), text(given));
 }

@@ -8,6 +8,7 @@
 #include "graphtune/sample_metadata.h"
 #include "graphtune/text_table.h"
 #include "graphtune/text_width.h"
+#include "graphtune/utf8.h"
 
 namespace graphtune {
 namespace {
@@ -15,7 +16,12 @@ namespace {
 using Rows = std::vector<std::vector<std::string>>;
 
 std::string join_names(const std::vector<std::string>& names) {
-  return escape_controls(fmt::format("{}", fmt::join(names, ", ")));
+  std::vector<std::string> shown;
+  shown.reserve(names.size());
+  for (const std::string& name : names) {
+    shown.push_back(shorten_middle(name));
+  }
+  return escape_controls(fmt::format("{}", fmt::join(shown, ", ")));
 }
 
 std::string section(std::string_view title, const std::vector<std::string>& header,
@@ -50,8 +56,8 @@ std::string SampleMetadata::describe_tensors(InfoLevel level) const {
         std::span(axes).subspan(axis_offsets()[i], static_cast<std::size_t>(tensor.rank));
     std::vector<std::string>& row = rows[index];
     row.reserve(6);
-    row.push_back(locators[index].to_string());
-    row.push_back(std::move(names[index]));
+    row.push_back(locators[index].shown());
+    row.push_back(shorten_middle(names[index]));
     row.push_back(shape_to_string(shape_of(own)));
     if (level == InfoLevel::Full) {
       std::vector<std::int64_t> min;
@@ -88,7 +94,7 @@ std::string SampleMetadata::describe_others(InfoLevel level) const {
   Rows rows;
   rows.reserve(others.size());
   for (const OtherRow& other : others) {
-    rows.push_back({other.locator.to_string(), other.name, other.value.display()});
+    rows.push_back({other.locator.shown(), shorten_middle(other.name), other.value.display()});
   }
   return section("Other", {"Locator", "Name", "Value"}, rows, level);
 }

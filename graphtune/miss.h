@@ -27,7 +27,8 @@ enum class MissReason : std::uint8_t {
 
 struct Miss {
   MissReason reason = MissReason::UnknownGraph;
-  /// For people: tensor locator, axis, size, allowed range, next step.
+  /// For people: tensor locator, axis, size, allowed range, next step. Nothing of what needs the
+  /// model: whoever has one at hand adds that.
   std::string message;
 };
 

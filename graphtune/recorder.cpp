@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graphtune/error.h"
+#include "graphtune/utf8.h"
 
 namespace graphtune {
 namespace {
@@ -28,8 +29,9 @@ std::string changed_constants(const CallTree& before, const CallTree& after) {
   std::string text;
   for (std::size_t i = 0; i < old_places.size() && i < new_places.size(); ++i) {
     if (!(*old_places[i].second == *new_places[i].second)) {
-      text += fmt::format("{}{} ({}, then {})", text.empty() ? "" : ", ", new_places[i].first,
-                          old_places[i].second->display(), new_places[i].second->display());
+      text += fmt::format("{}{} ({}, then {})", text.empty() ? "" : ", ",
+                          shorten_middle(new_places[i].first), old_places[i].second->display(),
+                          new_places[i].second->display());
     }
   }
   return text;

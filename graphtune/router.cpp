@@ -201,9 +201,8 @@ Router::Decision Router::route(const CallTree& tree) const {
     if (device_index(tensor) != check.index) {
       decision.miss =
           Miss{MissReason::Device,
-               fmt::format("{} is on {}:{}, the engines are on {}:{}. Move it there, or call "
-                           "eagerly: miss policy 'eager'.",
-                           tree.tensor_locators()[index].to_string(), to_string(tensor.device),
+               fmt::format("{} is on {}:{}, the engines are on {}:{}. Move it there.",
+                           tree.tensor_locators()[index].shown(), to_string(tensor.device),
                            device_index(tensor), to_string(tensor.device), check.index)};
       return decision;
     }
@@ -244,7 +243,7 @@ Miss Router::explain_unknown(const CallTree& tree, const CallKey& key) const {
   given.detach();
   miss.message = fmt::format(
       "the call is of none of the {} known execution graphs. It differs from {}: {}. Record such a "
-      "call and tune again, or call eagerly: miss policy 'eager'.",
+      "call and tune again.",
       graphs_.size(), nearest->name,
       describe_difference(metadata_of(nearest->input_tree, strict_), metadata_of(given, strict_)));
   return miss;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "graphtune/error.h"
+#include "graphtune/utf8.h"
 
 namespace graphtune {
 namespace {
@@ -26,7 +27,8 @@ void check_no_name_twice(const Arguments& arguments) {
   constexpr std::size_t kFew = 32;  // comparing all pairs is faster up to here
   const auto& named = arguments.named;
   const auto refuse = [](const std::string& name) {
-    throw TypeError(fmt::format("multiple values for argument {}", python_repr(name)));
+    throw TypeError(
+        fmt::format("multiple values for argument {}", shorten_middle(python_repr(name))));
   };
   if (named.size() <= kFew) {
     for (std::size_t i = 1; i < named.size(); ++i) {
@@ -143,20 +145,23 @@ void Signature::check(const Arguments& arguments) const {
     const auto found = by_keyword_.find(std::string_view(name));
     if (found != by_keyword_.end()) {
       if (is_positional(parameters_[found->second].kind) && found->second < count) {
-        throw TypeError(fmt::format("multiple values for argument {}", python_repr(name)));
+        throw TypeError(
+            fmt::format("multiple values for argument {}", shorten_middle(python_repr(name))));
       }
     } else if (!var_keyword_) {
       std::string known;
       for (const Parameter& parameter : parameters_) {
         if (parameter.name == name) {
-          throw TypeError(fmt::format(
-              "{} parameter is positional only, but was passed as a keyword", python_repr(name)));
+          throw TypeError(
+              fmt::format("{} parameter is positional only, but was passed as a keyword",
+                          shorten_middle(python_repr(name))));
         }
         if (parameter.kind == Kind::PositionalOrKeyword || parameter.kind == Kind::KeywordOnly) {
           known += (known.empty() ? "" : ", ") + parameter.name;
         }
       }
-      throw TypeError(fmt::format("got an unexpected keyword argument {}; {}", python_repr(name),
+      throw TypeError(fmt::format("got an unexpected keyword argument {}; {}",
+                                  shorten_middle(python_repr(name)),
                                   known.empty() ? "no keyword is taken" : "known are " + known));
     }
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graphtune/error.h"
+#include "graphtune/utf8.h"
 
 namespace graphtune {
 namespace {
@@ -93,7 +94,7 @@ void TensorSpec::update_shapes_seen(const TensorSpec& other) {
   const auto refuse = [this](std::string_view what, auto known, auto given) {
     throw ValueError(
         fmt::format("tensor {} has {} {}, the other one has {}: they are of different graphs",
-                    name_, what, known, given));
+                    shorten_middle(name_), what, known, given));
   };
   if (rank() != other.rank()) {
     refuse("rank", rank(), other.rank());
@@ -108,7 +109,7 @@ void TensorSpec::update_shapes_seen(const TensorSpec& other) {
 }
 
 std::string TensorSpec::describe() const {
-  return fmt::format("{}: torch.{} {}, min {}, max {}", name_, to_string(dtype_),
+  return fmt::format("{}: torch.{} {}, min {}, max {}", shorten_middle(name_), to_string(dtype_),
                      shape_to_string(shape()), shape_to_string(min_shape()),
                      shape_to_string(max_shape()));
 }

@@ -59,4 +59,19 @@ std::string_view cut_utf8(std::string_view text, std::size_t size) noexcept {
   return text.substr(0, is_continuation(text[end]) ? size : end);
 }
 
+std::string shorten_middle(std::string_view text) {
+  if (text.size() <= kMaxShown) {
+    return std::string(text);
+  }
+  constexpr std::size_t kEnd = kMaxShown / 4;
+  std::string_view end = text.substr(text.size() - kEnd);
+  while (!end.empty() && (static_cast<unsigned char>(end.front()) & 0xC0U) == 0x80U) {
+    end.remove_prefix(1);  // the rest of a character
+  }
+  std::string shown(cut_utf8(text, kMaxShown - kEnd));
+  shown += "…";
+  shown += end;
+  return shown;
+}
+
 }  // namespace graphtune

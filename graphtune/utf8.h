@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "graphtune/export.h"
@@ -19,5 +20,10 @@ namespace graphtune {
 /// The beginning of `text`, of at most `size` bytes, that does not end within a character.
 [[nodiscard]] GRAPHTUNE_API std::string_view cut_utf8(std::string_view text,
                                                       std::size_t size) noexcept;
+
+/// For tables and messages: the text as it is up to kMaxShown bytes, else its beginning and its end
+/// with "…" between.
+inline constexpr std::size_t kMaxShown = 200;
+[[nodiscard]] GRAPHTUNE_API std::string shorten_middle(std::string_view text);
 
 }  // namespace graphtune

@@ -47,7 +47,7 @@ void check_steps(const Container& container) {
     if (!fits) {
       throw ValueError(fmt::format(
           "child {} of a {} has the step {}: a list or tuple needs 0, 1, 2 …, a dict needs keys", i,
-          kind_name(container.kind), Locator(Root::Outputs, {step}).to_string()));
+          kind_name(container.kind), Locator(Root::Outputs, {step}).shown()));
     }
   }
 }
@@ -295,7 +295,7 @@ class Unflattener {
       case NodeKind::Opaque:
         throw ValueError(fmt::format(
             "an object of {} at {} can't be made again: graphtune kept only its type name",
-            *node.type, tree_.locator_of(id).to_string()));
+            *node.type, tree_.locator_of(id).shown()));
       case NodeKind::List:
       case NodeKind::Tuple:
       case NodeKind::Dict:

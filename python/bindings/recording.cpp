@@ -152,7 +152,7 @@ std::string CallRecorder::find_written_input(const PendingCall& call) const {
                          // Inference tensors count no writes; where there is a copy, values tell.
                          : !call.clones.empty() && !same_values(tensor, call.clones[i].get());
     if (written) {
-      return call.walker->tree().tensor_locators()[i].to_string();
+      return call.walker->tree().tensor_locators()[i].shown();
     }
   }
   return {};

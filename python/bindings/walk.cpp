@@ -8,6 +8,7 @@
 #include "bindings/tensor_access.h"
 #include "graphtune/error.h"
 #include "graphtune/locator.h"
+#include "graphtune/utf8.h"
 
 namespace graphtune::python {
 namespace {
@@ -137,7 +138,7 @@ void Walker::walk_inputs(PyObject* args, PyObject* kwargs, const CallSignature* 
     if (kwargs != nullptr && PyDict_Contains(kwargs, name) == 1) {
       Object memory;
       throw TypeError(fmt::format("the argument {} is given twice: by position and by name",
-                                  python_repr(text_of(name, memory))));
+                                  shorten_middle(python_repr(text_of(name, memory)))));
     }
     const Object held = argument(i);
     add_argument(name, held.get(), signature);
@@ -397,11 +398,10 @@ std::string Walker::place(std::size_t open_count) const {
   }
   std::string tail;
   if (steps.size() > kMaxShownSteps) {
-    tail =
-        "…" + Locator(Root::Outputs, {steps.end() - kMaxShownSteps / 2, steps.end()}).to_string();
+    tail = "…" + Locator(Root::Outputs, {steps.end() - kMaxShownSteps / 2, steps.end()}).shown();
     steps.resize(kMaxShownSteps / 2);
   }
-  return Locator(inputs ? Root::Args : Root::Outputs, std::move(steps)).to_string() + tail;
+  return Locator(inputs ? Root::Args : Root::Outputs, std::move(steps)).shown() + tail;
 }
 
 namespace {

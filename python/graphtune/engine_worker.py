@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from . import _core
+from .user_messages import shorten
 
 __all__ = ["MIXED", "read_case", "serve", "write_case"]
 
@@ -65,7 +66,7 @@ class _Server:
         deviation = 0.0
         for name, value, reference in zip(self.output_names, actual, expected, strict=True):
             relative, absolute = self.tolerance(reference.dtype)
-            comparison = _core.compare(value, reference, relative, absolute, name)
+            comparison = _core.compare(value, reference, relative, absolute, shorten(name))
             judged = keep is None or value.dtype != reference.dtype or value.shape != reference.shape
             if judged and not comparison.ok():
                 return {"deviation": comparison.max_absolute, "problem": comparison.problem}

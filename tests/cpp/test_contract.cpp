@@ -102,7 +102,7 @@ TEST(Contract, MessagesNameTensorAxisSizeAndRange) {
   EXPECT_EQ(range->reason, MissReason::Range);
   EXPECT_EQ(range->message,
             "axis 1 of ['attention_mask'] has size 65; allowed is s0 = 3 to 64. Record a sample of "
-            "this size and tune again, or call eagerly: miss policy 'eager'.");
+            "this size and tune again.");
 
   const auto relation = check(contract, Call(text({2, 13}, {2, 12})));
   ASSERT_TRUE(relation);

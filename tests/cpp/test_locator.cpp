@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "graphtune/locator.h"
+#include "graphtune/utf8.h"
 
 namespace graphtune {
 namespace {
@@ -53,6 +54,24 @@ TEST(Locator, NamesKeepCharactersAndShowOtherKeys) {
   EXPECT_EQ(name(Constant::integer(-1)), "kwargs_-1");
   EXPECT_EQ(name(Constant::bytes("x")), "kwargs_b'x'");
   EXPECT_LT(name(Constant::string(std::string(100'000, 'k'))).size(), 200U);
+}
+
+TEST(Locator, WhatIsShownHasABound) {
+  const auto shown = [](const std::string& key) {
+    return Locator(Root::Kwargs, {Step::of_key(Constant::string(key)), Step::at(7)}).shown();
+  };
+  EXPECT_EQ(shown("x"), "['x'][7]");
+  EXPECT_EQ(shown(std::string(190, 'k')), "['" + std::string(190, 'k') + "'][7]");
+  for (const std::string& key : {std::string(10'000, 'k'), std::string(250, 'k')}) {
+    EXPECT_LT(shown(key).size(), 210U);
+    EXPECT_TRUE(shown(key).starts_with("['kkk"));
+    EXPECT_TRUE(shown(key).ends_with("[7]"));
+  }
+  std::string wide;
+  for (int i = 0; i < 80; ++i) {
+    wide += "é€";
+  }
+  EXPECT_TRUE(is_utf8(shown(wide)));
 }
 
 TEST(Locator, EqualityComparesRootAndSteps) {
