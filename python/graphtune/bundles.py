@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import warnings
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -15,33 +15,54 @@ from .constants import constant_value
 from .errors import BundleError, GraphtuneTypeError, GraphtuneValueError, MissError
 from .serving import is_transformed, tuned_router
 from .types import build
+from .user_messages import sentence, warn_user
 from .versions import library_versions
 
 if TYPE_CHECKING:
     from .graph_tuner import TunedGraph
     from .module import Module
 
-__all__ = ["LoadedModule", "load", "save", "write_bundle"]
+__all__ = ["LoadedModule", "bundle_path", "load", "save", "write_bundle"]
 
 # Their artefacts are compiled for a processor and run as part of the process.
 _NATIVE_BACKENDS = frozenset({"aoti"})
 
 
-def save(module: Module, path: str | Path) -> Path:
+def save(module: Module | LoadedModule, path: str | os.PathLike[str]) -> Path:
     """Writes a tuned module to the folder ``path``: a manifest and the engines, without any pickle.
 
     A bundle that is there already is replaced whole; anything else there is left alone and a ``GraphtuneValueError``
-    raised, as it is for a module that was not tuned. Gives the path.
+    raised, as it is for a module that was not tuned. Of a module that was loaded, the engines of its bundle are copied:
+    they must still be there and unchanged (``BundleError``). Gives the path.
     """
     from .module import Module
 
-    if not isinstance(module, Module):
+    if not isinstance(module, Module | LoadedModule):
         raise GraphtuneTypeError(f"module: a graphtune.Module is needed, not {type(module).__name__}")
     return module.save(path)
 
 
+def bundle_path(path: Any) -> Path:
+    """The path of a bundle as the user gave it. Raises GraphtuneTypeError and GraphtuneValueError that name it."""
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        text = path
+    if not isinstance(text, str):
+        raise GraphtuneTypeError(f"path: a str or Path of a folder is needed, not {type(path).__name__}")
+    if not text:
+        raise GraphtuneValueError("path: must not be empty")
+    if "\0" in text:
+        raise GraphtuneValueError(f"path: {text!r} has a NUL character, which no path can have")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise GraphtuneValueError(f"path: {text!r} can't be a path: {error}") from None
+    return Path(text)
+
+
 def write_bundle(
-    path: str | Path, name: str, strict: bool, signature: Any, graphs: Sequence[TunedGraph], weights: str
+    target: Path, name: str, strict: bool, signature: Any, graphs: Sequence[TunedGraph], weights: str
 ) -> Path:
     versions = {**library_versions(), "graphtune": _core.__version__, "weights": weights}
     writer = _core.BundleWriter(name, strict, signature, versions)
@@ -52,13 +73,12 @@ def write_bundle(
             for engine in graph.engines
         ]
         writer.add_graph(graph.spec, plan, engines, graph.output_alias)
-    target = Path(path)
     writer.write(target)
     return target
 
 
 def load(
-    path: str | Path,
+    path: str | os.PathLike[str],
     model: torch.nn.Module | None = None,
     *,
     allow_native_code: bool | None = None,
@@ -74,17 +94,16 @@ def load(
     Every file is checked before it is used (``BundleError``). AOTInductor engines are native code: by default they are
     loaded from bundles that were built on this machine; ``allow_native_code=True`` allows those of others.
     """
-    bundle = _core.read_bundle(Path(path), allow_native_code=allow_native_code)
+    bundle = _core.read_bundle(bundle_path(path), allow_native_code=allow_native_code)
     router, problems = _core.load_router(bundle, allow_native_code, threads, model is not None)
     for problem in problems:
-        warnings.warn(f"graphtune: {problem}", RuntimeWarning, stacklevel=2)
+        warn_user(problem)
     templates = [_template_of(spec) for spec in bundle.graph_specs]
     if model is None:
         return LoadedModule(bundle, tuned_router(router, bundle.signature, templates, None))
     from .module import Module, weights_digest
 
-    known = bundle.versions.get("weights", "")
-    if known and known != weights_digest(model):
+    if bundle.versions["weights"] != weights_digest(model):
         raise GraphtuneValueError(
             f"model: its weights are not those that {path} was tuned with, so that engines and eager would give "
             "different values; load the weights that were tuned, or tune this model"
@@ -92,7 +111,7 @@ def load(
     module = model if isinstance(model, Module) else Module(model, name=bundle.module_name, strict=bundle.strict)
     if miss_policy is not None:
         module.miss_policy = miss_policy
-    module.install(tuned_router(router, bundle.signature, templates, module.wrapped), bundle.graph_specs, None)
+    module.install(tuned_router(router, bundle.signature, templates, module.wrapped), bundle.graph_specs, None, bundle)
     return module
 
 
@@ -123,13 +142,35 @@ class LoadedModule:
             )
         outcome = self._router.call(args, kwargs, False, torch.is_grad_enabled())
         if type(outcome) is _core.Miss:
-            raise MissError(outcome.message)
+            raise MissError(
+                f"{self.name}: {sentence(outcome.message)} To have the model itself serve such calls, load the bundle "
+                "with it: graphtune.load(path, model)"
+            )
         if outcome is _core.RUN_EAGERLY:
             raise MissError(
                 "the plan of this graph serves these sizes eagerly, and there is no model: load the bundle with "
                 "graphtune.load(path, model)"
             )
         return outcome
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """See ``graphtune.save``."""
+        target = bundle_path(path)
+        _core.copy_bundle(self._bundle, target)
+        return target
+
+    # Nothing of it changes: copies share the engines.
+    def __copy__(self) -> LoadedModule:
+        return LoadedModule(self._bundle, self._router)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LoadedModule:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise GraphtuneTypeError(
+            f"{self.name}: a loaded module can't be pickled, since its engines are files of its bundle: pass the "
+            "bundle's path on and call graphtune.load(path) there; graphtune.save(module, path) writes another bundle"
+        )
 
     def __repr__(self) -> str:
         return f"LoadedModule({self.name}, {len(self.graph_specs)} graphs)"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 
 from . import _core
 from .batch_size import batch_size as batch_size_context
-from .bundles import write_bundle
+from .bundles import bundle_path, write_bundle
 from .cache import update_digest
 from .config import config
 from .contracts import check_inputs
@@ -25,6 +25,7 @@ from .serving import is_transformed, tuned_router
 from .settling import settle_ambiguities
 from .tune_options import TuneOptions
 from .tuner import make_options, recording_session, require_eval
+from .user_messages import sentence, warn_user
 
 __all__ = ["MISS_POLICIES", "Module", "weights_digest"]
 
@@ -59,6 +60,7 @@ class Module(RecordingModule):
         self._graphtune_specs: list[Any] | None = None
         self._graphtune_tuned: list[TunedGraph] | None = None
         self._graphtune_digest = ""  # of the weights when it was tuned
+        self._graphtune_bundle: Any = None  # that it was loaded from
         self._graphtune_policy: str | None = None
         if miss_policy is not None:
             self.miss_policy = miss_policy
@@ -86,15 +88,15 @@ class Module(RecordingModule):
     def _graphtune_follow_policy(self, miss: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         policy = self.miss_policy
         if policy == "error":
-            raise MissError(f"{self.name}: {miss.message}")
+            raise MissError(
+                f"{self.name}: {sentence(miss.message)} With miss_policy 'eager' the model itself serves such calls"
+            )
         if policy == "record":
             return super().forward(*args, **kwargs)
         if miss.first:
-            warnings.warn(
-                f"graphtune: a call of {self.name} runs eagerly ({miss.reason}): {miss.message}. This is said once; "
-                "stats() counts such calls",
-                RuntimeWarning,
-                stacklevel=3,
+            warn_user(
+                f"a call of {self.name} runs eagerly ({miss.reason}): {sentence(miss.message)} This is said once; "
+                "stats() counts such calls"
             )
         return self.wrapped(*args, **kwargs)
 
@@ -147,6 +149,8 @@ class Module(RecordingModule):
 
     def tune_graphs(self, options: TuneOptions) -> list[GraphResult]:
         """Tunes every recorded graph and puts the engines to use; results stand in the order of the graphs."""
+        if not super().graph_specs and self._graphtune_unrecorded:
+            raise GraphtuneValueError(f"{self.name}: no call could be recorded: {self._graphtune_unrecorded}")
         if not super().graph_specs:
             raise GraphtuneValueError(
                 f"{self.name}: no call was recorded; call it with samples of what it is to serve, within "
@@ -156,6 +160,8 @@ class Module(RecordingModule):
         tuned = []
         for index in range(len(super().graph_specs)):
             tuned.append(self._graphtune_tune_graph(index, options))
+        if self._graphtune_unrecorded:
+            tuned[-1].result.notes.append(f"other calls could not be recorded: {self._graphtune_unrecorded}")
         router = _core.make_router([self._graphtune_load(graph, options) for graph in tuned], self.strict)
         templates = [graph.template for graph in tuned]
         serving = tuned_router(router, self.signature, templates, self.wrapped)
@@ -191,21 +197,35 @@ class Module(RecordingModule):
         engines = [(engine.name, engine.backend, engine.folder) for engine in graph.engines]
         return _core.make_graph(graph.spec, plan, engines, graph.output_alias, options.threads)
 
-    def install(self, router: Any, specs: Sequence[Any], tuned: list[TunedGraph] | None) -> None:
-        """Puts a router to use, at once for all threads. For ``tune`` and ``load``."""
+    def install(self, router: Any, specs: Sequence[Any], tuned: list[TunedGraph] | None, bundle: Any = None) -> None:
+        """Puts a router to use, at once for all threads. For ``tune`` and ``load``, which gives the bundle."""
         self._graphtune_specs = list(specs)
         self._graphtune_tuned = tuned
+        self._graphtune_bundle = bundle
         self._graphtune_router = router
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | os.PathLike[str]) -> Path:
         """See ``graphtune.save``."""
+        target = bundle_path(path)
+        if self._graphtune_bundle is not None:
+            _core.copy_bundle(self._graphtune_bundle, target)
+            return target
         if self._graphtune_tuned is None:
             raise GraphtuneValueError(
                 f"{self.name}: it was not tuned, so there is nothing to save; call graphtune.tune(module, data) first"
             )
         # Of the weights that the engines have, whatever became of the model's since.
         digest = self._graphtune_digest
-        return write_bundle(path, self.name, self.strict, self.signature, self._graphtune_tuned, digest)
+        return write_bundle(target, self.name, self.strict, self.signature, self._graphtune_tuned, digest)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.tuned:
+            warn_user(
+                f"a copy of {self.name} has no engines: it runs its calls eagerly and records them. To have the tuned "
+                "module elsewhere, write it with graphtune.save(module, path) and read it with graphtune.load(path, "
+                "model)"
+            )
+        return super().__reduce_ex__(protocol)
 
 
 def weights_digest(model: torch.nn.Module) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from torch import nn
 from graphtune import _core
 from graphtune.config import config
 from graphtune.errors import GraphtuneTypeError, GraphtuneValueError
+from graphtune.user_messages import sentence, shorten, warn_user
 
 __all__ = ["RecordedSample", "RecordingModule", "is_traced", "signature_of"]
 
@@ -90,6 +90,8 @@ _SPECIAL_METHODS = (
     "__setitem__",
 )
 
+_MAX_NAME = 200
+
 
 class RecordedSample(NamedTuple):
     """Copies of what one call was given and gave."""
@@ -148,6 +150,21 @@ def _delegate(name: str) -> Any:
     return method
 
 
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise GraphtuneTypeError(f"name must be a str, not {type(name).__name__}")
+    if not name:
+        raise GraphtuneValueError("name must not be empty: reports and bundles call the module by it")
+    if len(name) > _MAX_NAME:
+        raise GraphtuneValueError(
+            f"name has {len(name)} characters, at most {_MAX_NAME} are allowed: {shorten(name)!r}"
+        )
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise GraphtuneValueError(f"name {name!r} is no Unicode text, which a bundle could not hold: {error}") from None
+
+
 def _restore(cls: type[RecordingModule], module: nn.Module, state: dict[str, Any]) -> RecordingModule:
     restored = cls(module, name=state["name"], strict=state["strict"])
     for attribute, hooks in state["hooks"].items():
@@ -186,7 +203,7 @@ class RecordingModule(nn.Module):
     _graphtune_signature: _core.Signature
     _graphtune_recorder: _core.CallRecorder
     _graphtune_samples: dict[int, dict[int, RecordedSample]]
-    _graphtune_full: bool
+    _graphtune_unrecorded: str
 
     def __new__(cls, module: nn.Module, *args: Any, **kwargs: Any) -> RecordingModule:
         if not isinstance(module, nn.Module):
@@ -198,8 +215,8 @@ class RecordingModule(nn.Module):
 
     def __init__(self, module: nn.Module, name: str | None = None, strict: bool | None = None) -> None:
         super().__init__()
-        if name is not None and not isinstance(name, str):
-            raise GraphtuneTypeError(f"name must be a str, not {type(name).__name__}")
+        if name is not None:
+            _check_name(name)
         if strict is not None and not isinstance(strict, bool):
             raise GraphtuneTypeError(f"strict must be True, False or None, not {strict!r}")
         own = self.__dict__
@@ -210,7 +227,7 @@ class RecordingModule(nn.Module):
         for attribute in ("_parameters", "_buffers", "_modules"):
             own[attribute] = getattr(module, attribute)
         own["_graphtune_wrapped"] = module
-        own["_graphtune_name"] = type(module).__name__ if name is None else name
+        own["_graphtune_name"] = type(module).__name__[:_MAX_NAME] if name is None else name
         own["_graphtune_signature"] = signature_of(module)
         own["_graphtune_recorder"] = _core.CallRecorder(
             self.signature,
@@ -219,7 +236,7 @@ class RecordingModule(nn.Module):
             config.max_graphs,
         )
         own["_graphtune_samples"] = {}
-        own["_graphtune_full"] = False
+        own["_graphtune_unrecorded"] = ""  # why the first call that was not recorded could not be
 
     # Calls
 
@@ -247,11 +264,9 @@ class RecordingModule(nn.Module):
 
     def _warn_once(self, error: Exception) -> None:
         # The model has served the call, and goes on serving: only the record is incomplete.
-        if not self._graphtune_full:
-            self.__dict__["_graphtune_full"] = True
-            warnings.warn(
-                f"graphtune: a call of {self.name} could not be recorded: {error}", RuntimeWarning, stacklevel=6
-            )
+        if not self._graphtune_unrecorded:
+            self.__dict__["_graphtune_unrecorded"] = str(error)
+            warn_user(f"a call of {self.name} could not be recorded: {sentence(str(error))} This is said once")
 
     # What was recorded
 
@@ -288,7 +303,7 @@ class RecordingModule(nn.Module):
         """Forgets all graphs and samples."""
         self._graphtune_recorder.clear()
         self._graphtune_samples.clear()
-        self.__dict__["_graphtune_full"] = False
+        self.__dict__["_graphtune_unrecorded"] = ""
 
     # Being the wrapped module
 

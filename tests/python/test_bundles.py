@@ -1,9 +1,12 @@
 """Saving and loading, from Python and with the command line tool."""
 
+import copy
 import json
+import pickle
 import shutil
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from transformers.modeling_outputs import BaseModelOutput
 
 import graphtune
+from graphtune import _core
 
 
 @dataclass
@@ -105,6 +109,15 @@ def test_an_untuned_module_can_not_be_saved(tmp_path):
         graphtune.save(Encoder(), tmp_path / "x")
 
 
+def edit_manifest(folder, change, seal=True):
+    """Changes the manifest of a bundle, as who knows its format would, or as damage does."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    text = json.dumps(manifest)
+    path.write_text(_core.seal_manifest(text) if seal else text)
+
+
 def damage_nothing(folder):
     shutil.rmtree(folder)
 
@@ -125,9 +138,23 @@ def damage_missing(folder):
 
 
 def damage_format(folder):
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["format_version"] = 99
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    edit_manifest(folder, lambda manifest: manifest.update(format_version=99))
+
+
+def widened(manifest):
+    manifest["graphs"][0]["spec"]["contract"]["symbols"]["b"] = [1, 99]
+
+
+def damage_range(folder):
+    edit_manifest(folder, widened, seal=False)
+
+
+def damage_contract(folder):
+    edit_manifest(folder, lambda manifest: manifest["graphs"][0]["spec"].pop("contract"))
+
+
+def damage_weights(folder):
+    edit_manifest(folder, lambda manifest: manifest["versions"].pop("weights"))
 
 
 def damage_foreign(folder):
@@ -158,7 +185,10 @@ DAMAGES = {
     damage_foreign: "it is no graphtune bundle",
     damage_empty: "has no manifest.json",
     damage_file: "a bundle is a folder",
-    damage_name: "leads out of the bundle",
+    damage_name: "its content is not what its sha256 says.*save the tuned module again",
+    damage_range: "its content is not what its sha256 says",
+    damage_contract: "'contract' is missing",
+    damage_weights: "'weights' is missing",
 }
 
 
@@ -179,11 +209,13 @@ def without_engine_library(saved, tmp_path):
     """A bundle whose engine would be in a library that is not there."""
     folder = tmp_path / "other.bundle"
     shutil.copytree(saved[1], folder)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    for graph in manifest["graphs"]:
-        for engine in graph["engines"]:
-            engine["backend"] = "elsewhere"
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    def rename(manifest):
+        for graph in manifest["graphs"]:
+            for engine in graph["engines"]:
+                engine["backend"] = "elsewhere"
+
+    edit_manifest(folder, rename)
     return folder
 
 
@@ -211,13 +243,108 @@ def test_a_bundle_is_replaced_but_nothing_else_is(saved, tmp_path):
     assert (other / "letter.txt").read_text() == "dear"
 
 
+def files_of(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_loaded_module_can_be_saved_again(saved, tmp_path):
+    model, path = saved
+    module = graphtune.load(path, model)
+    copies = [
+        graphtune.save(module, tmp_path / "with_model"),
+        graphtune.save(graphtune.load(path), tmp_path / "without"),
+    ]
+    for each in copies:
+        assert files_of(each) == files_of(path)
+        again = graphtune.load(each, model)
+        with torch.no_grad():
+            expected = model(ids(2, 4), torch.ones(2, 4))
+            torch.testing.assert_close(again(ids(2, 4), torch.ones(2, 4)).last_hidden_state, expected.last_hidden_state)
+        assert again.stats()["by_graph"]["graph_0"] == {"openvino": 1}
+        # Onto the bundle that it was loaded from.
+        assert graphtune.save(again, each) == each
+        assert files_of(each) == files_of(path)
+
+
+def test_a_bundle_that_changed_since_it_was_loaded_is_not_copied(saved, tmp_path):
+    folder = tmp_path / "copy.bundle"
+    shutil.copytree(saved[1], folder)
+    module = graphtune.load(folder, saved[0])
+    damage_engine(folder)
+    with pytest.raises(graphtune.BundleError, match="was changed since the bundle was loaded"):
+        graphtune.save(module, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("path", [None, 5, b"bytes", [], "", "a\0b", "\ud800"], ids=repr)
+def test_what_is_no_path_is_named(saved, path):
+    error = graphtune.GraphtuneValueError if isinstance(path, str) else graphtune.GraphtuneTypeError
+    with pytest.raises(error, match=r"^path: "):
+        graphtune.load(path)
+    module = graphtune.load(saved[1], saved[0])
+    for each in (module, graphtune.load(saved[1]), graphtune.Module(Encoder().eval())):
+        with pytest.raises(error, match=r"^path: "):
+            graphtune.save(each, path)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
+def test_a_copy_of_a_tuned_module_says_that_it_has_no_engines(saved, duplicate):
+    module = graphtune.load(saved[1], saved[0])
+    with pytest.warns(RuntimeWarning, match=r"no engines.*graphtune\.save.*graphtune\.load") as caught:
+        twin = duplicate(module)
+    assert [each.filename for each in caught] == [__file__]
+    assert not twin.tuned
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        duplicate(graphtune.Module(saved[0]))
+
+
+def test_a_module_without_its_model_is_not_pickled_but_copied(saved):
+    served = graphtune.load(saved[1])
+    with pytest.raises(graphtune.GraphtuneTypeError, match=r"pickled.*graphtune\.load\(path\)"):
+        pickle.dumps(served)
+    for twin in (copy.copy(served), copy.deepcopy(served)):
+        assert twin(ids(2, 4), torch.ones(2, 4)).last_hidden_state.shape == (2, 4, 8)
+
+
+def test_a_miss_without_the_model_advises_what_can_be_done(saved):
+    with pytest.raises(graphtune.MissError) as caught:
+        graphtune.load(saved[1])(ids(5, 4), torch.ones(5, 4))
+    message = str(caught.value)
+    assert "graphtune.load(path, model)" in message
+    assert "policy" not in message
+    assert ".." not in message
+    module = graphtune.load(saved[1], saved[0], miss_policy="error")
+    with torch.no_grad(), pytest.raises(graphtune.MissError, match="miss_policy 'eager'") as caught:
+        module(ids(5, 4), torch.ones(5, 4))
+    assert ".." not in str(caught.value)
+
+
+def test_the_warning_of_a_miss_points_at_the_users_line(saved):
+    for hooked in (False, True):
+        module = graphtune.load(saved[1], saved[0])
+        outer = torch.nn.Sequential(module)
+        if hooked:
+            module.register_forward_pre_hook(lambda *_: None)
+            outer.register_forward_hook(lambda *_: None)
+        for call in (lambda: module(ids(6, 4)), lambda: outer(ids(6, 4))):  # noqa: B023
+            module = graphtune.load(saved[1], saved[0])
+            outer[0] = module
+            with torch.no_grad(), pytest.warns(RuntimeWarning, match="runs eagerly") as caught:
+                call()
+            assert [(each.filename, each.lineno) for each in caught] == [(__file__, call.__code__.co_firstlineno)]
+            assert ".." not in str(caught[0].message)
+
+
 # --- the tool ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
 def tool():
+    # That of the build which is tested, else the installed one.
+    built = Path(graphtune.__file__).parents[2] / "bin" / "graphtune"
     beside = Path(sys.executable).with_name("graphtune")
-    found = str(beside) if beside.exists() else shutil.which("graphtune")
+    found = next((str(path) for path in (built, beside) if path.exists()), None) or shutil.which("graphtune")
     if not found:
         pytest.skip("the graphtune tool is not beside this Python: run scripts/setup.sh")
     return found

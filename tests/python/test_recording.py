@@ -8,6 +8,7 @@ import io
 import pickle
 import threading
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,6 +179,54 @@ def test_more_graphs_than_allowed() -> None:
         warnings.simplefilter("error")
         module(torch.zeros(2), 0)
     assert module.graph_specs[0].sample_count == 2
+
+
+def nested(depth: int) -> Any:
+    result: Any = torch.zeros(1)
+    for _ in range(depth):
+        result = [result]
+    return result
+
+
+def test_the_warning_of_a_call_that_is_not_recorded_points_at_the_users_line() -> None:
+    module = wrap(lambda x: nested(3000))
+    outer = nn.Sequential(module)
+    module.register_forward_hook(lambda *_: None)
+    with pytest.warns(RuntimeWarning, match="could not be recorded.*deep") as caught:
+        outer(torch.zeros(1))
+        outer(torch.zeros(1))
+    assert [each.filename for each in caught] == [__file__]
+    assert "outer(torch" in Path(__file__).read_text().splitlines()[caught[0].lineno - 1]
+    assert ".." not in str(caught[0].message)
+
+
+@pytest.mark.parametrize(
+    "name, problem",
+    [("", "empty"), ("\ud800", "Unicode"), ("n" * 201, "201 characters"), ("n" * 10**6, "1000000 char")],
+)
+def test_names_that_nothing_could_show_or_save_are_refused(name: str, problem: str) -> None:
+    for cls in (RecordingModule, graphtune.Module):
+        with pytest.raises(graphtune.GraphtuneValueError, match=f"^name.*{problem}") as caught:
+            cls(Model(), name=name)
+        assert len(str(caught.value)) < 400
+    assert graphtune.Module(Model(), name="é" * 200).name == "é" * 200
+    long_class = type("C" * 1000, (Model,), {})
+    assert graphtune.Module(long_class()).name == "C" * 200
+
+
+def test_long_keys_are_shortened_where_they_are_shown() -> None:
+    key = "k" * 10_000
+    module = wrap(lambda d, **others: d[key])
+    module({key: torch.zeros(1, 2), key[1:]: torch.zeros(1)})
+    with graphtune.batch_size(2):
+        module({key: torch.zeros(2, 2), key[1:]: torch.zeros(2)}, **{key: 1})
+    for spec in module.graph_specs:
+        for level in graphtune.InfoLevel:
+            text = spec.describe(level)
+            assert max(map(len, text.splitlines())) < 600
+    with pytest.raises(graphtune.GraphtuneValueError) as caught:
+        module.graph_specs[0].input_spec.make_batch(({},), {}, batch_size=2)
+    assert len(str(caught.value)) < 500
 
 
 def test_clear() -> None:

@@ -449,6 +449,36 @@ def test_unknown_backends_and_options_are_refused() -> None:
         graphtune.tune(linear(), torch.ones(4, 2), budget=3, progress=False)
 
 
+class Nested(torch.nn.Module):
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.depth = depth
+
+    def forward(self, x: torch.Tensor, deep: bool = True) -> Any:
+        result: Any = x + 1
+        for _ in range(self.depth if deep else 0):
+            result = [result]
+        return result
+
+
+def test_a_result_that_can_not_be_recorded_is_the_reason() -> None:
+    module = graphtune.Module(Nested(3000).eval(), name="nested")
+    with (
+        pytest.raises(graphtune.GraphtuneValueError, match=r"nested: no call could be recorded.*nest deeper than 1000"),
+        pytest.warns(RuntimeWarning, match="could not be recorded"),
+    ):
+        graphtune.tune(module, torch.ones(4, 2), progress=False)
+
+
+def test_calls_that_could_not_be_recorded_are_noted(build_cache: Any) -> None:
+    module = graphtune.Module(Nested(3000).eval(), name="nested")
+    with torch.no_grad(), pytest.warns(RuntimeWarning, match="could not be recorded"):
+        module(torch.ones(4, 2), deep=False)
+        module(torch.ones(4, 2))
+    result = module.tune(backends=("openvino",), force="openvino", measure_seconds=0, progress=False, cache=build_cache)
+    assert any("nest deeper than 1000" in note for note in result.graphs["nested"][0].notes)
+
+
 def test_nothing_recorded() -> None:
     with pytest.raises(graphtune.GraphtuneValueError, match="no call was recorded"):
         linear().tune(progress=False)
