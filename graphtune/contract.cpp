@@ -39,8 +39,11 @@ bool is_readable(const SizeExpr& size) {
 }  // namespace
 
 Contract::Contract(std::vector<std::vector<SizeExpr>> sizes, std::vector<SymbolRange> symbols,
-                   std::vector<IndexRange> indices)
-    : sizes_(std::move(sizes)), symbols_(std::move(symbols)), indices_(std::move(indices)) {
+                   std::vector<IndexRange> indices, std::vector<SizeCondition> conditions)
+    : sizes_(std::move(sizes)),
+      symbols_(std::move(symbols)),
+      indices_(std::move(indices)),
+      conditions_(std::move(conditions)) {
   check_symbols();
   for (std::uint32_t tensor = 0; tensor < sizes_.size(); ++tensor) {
     for (std::uint32_t axis = 0; axis < sizes_[tensor].size(); ++axis) {
@@ -59,6 +62,7 @@ Contract::Contract(std::vector<std::vector<SizeExpr>> sizes, std::vector<SymbolR
     }
   }
   compile();
+  check_conditions();
 }
 
 Contract Contract::from_metadata(const SampleMetadata& inputs) {
@@ -120,6 +124,25 @@ void Contract::check_extremes(std::uint32_t tensor, std::uint32_t axis) const {
   if (lowest < 0) {
     refuse(
         fmt::format("its size {} can be {} within the symbols' ranges", size.to_string(), lowest));
+  }
+}
+
+void Contract::check_conditions() const {
+  for (const SizeCondition& condition : conditions_) {
+    const auto refuse = [&](const std::string& what) {
+      throw ValueError(fmt::format("contract: the condition {} {}", condition.to_string(), what));
+    };
+    if (condition.symbols().empty()) {
+      refuse("has no symbol");
+    }
+    for (const std::uint32_t symbol : condition.symbols()) {
+      if (symbol >= symbols_.size()) {
+        refuse(fmt::format("refers to {}, which has no range", symbol_name(symbol)));
+      }
+      if (!std::binary_search(used_symbols_.begin(), used_symbols_.end(), symbol)) {
+        refuse(fmt::format("refers to {}, which no axis shows", symbol_name(symbol)));
+      }
+    }
   }
 }
 
@@ -242,7 +265,21 @@ std::optional<Miss> Contract::check_sizes(const CallTree& tree,
       return refuse_size(tree, check, size, symbols);
     }
   }
+  for (const SizeCondition& condition : conditions_) {
+    if (!condition.holds(symbols)) {
+      return refuse_condition(tree, condition, symbols);
+    }
+  }
   return std::nullopt;
+}
+
+bool Contract::conditions_hold(std::span<const std::int64_t> symbols) const {
+  if (symbols.size() < symbols_.size()) {
+    throw ValueError(fmt::format("contract of {} symbols, given the values of {}", symbols_.size(),
+                                 symbols.size()));
+  }
+  return std::all_of(conditions_.begin(), conditions_.end(),
+                     [&](const SizeCondition& condition) { return condition.holds(symbols); });
 }
 
 Miss Contract::refuse_size(const CallTree& tree, const AxisCheck& check, std::int64_t size,
@@ -271,15 +308,11 @@ Miss Contract::refuse_size(const CallTree& tree, const AxisCheck& check, std::in
       miss.reason = MissReason::Relation;
       std::string sources;
       for (const auto& [symbol, coefficient] : expected.terms) {
-        const auto bind =
-            std::find_if(checks_.begin(), checks_.end(), [symbol = symbol](const AxisCheck& other) {
-              return other.kind == AxisCheck::Kind::Bind && other.symbol == symbol;
-            });
         sources += sources.empty() ? "" : ", ";
         if (check.kind == AxisCheck::Kind::Linear) {
           sources += fmt::format("{} = {}: ", symbol_name(symbol), symbols[symbol]);
         }
-        sources += fmt::format("axis {} of {}", bind->axis, locator_text(tree, bind->tensor));
+        sources += source_text(tree, symbol);
       }
       miss.message += fmt::format("it must equal {} = {} ({})", expected.to_string(),
                                   expected.evaluate(symbols), sources);
@@ -288,6 +321,30 @@ Miss Contract::refuse_size(const CallTree& tree, const AxisCheck& check, std::in
   }
   miss.message += fmt::format(". {}", kNextStep);
   return miss;
+}
+
+Miss Contract::refuse_condition(const CallTree& tree, const SizeCondition& condition,
+                                std::span<const std::int64_t> symbols) const {
+  std::string values;
+  std::string sources;
+  for (const std::uint32_t symbol : condition.symbols()) {
+    const std::string name = symbol_name(symbol);
+    const char* separator = values.empty() ? "" : ", ";
+    values += fmt::format("{}{} = {}", separator, name, symbols[symbol]);
+    sources += fmt::format("{}{}: {}", separator, name, source_text(tree, symbol));
+  }
+  return {
+      MissReason::Relation,
+      fmt::format("{} does not hold for {} ({}). The engines are right only where it holds: call "
+                  "eagerly, miss policy 'eager'.",
+                  condition.to_string(), values, sources)};
+}
+
+std::string Contract::source_text(const CallTree& tree, std::uint32_t symbol) const {
+  const auto bind = std::find_if(checks_.begin(), checks_.end(), [&](const AxisCheck& check) {
+    return check.kind == AxisCheck::Kind::Bind && check.symbol == symbol;
+  });
+  return fmt::format("axis {} of {}", bind->axis, locator_text(tree, bind->tensor));
 }
 
 std::optional<Miss> Contract::check_indices(const CallTree& tree) const {

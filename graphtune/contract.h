@@ -11,6 +11,7 @@
 #include "graphtune/miss.h"
 #include "graphtune/sample_metadata.h"
 #include "graphtune/shape_learner.h"
+#include "graphtune/size_condition.h"
 
 namespace graphtune {
 
@@ -23,8 +24,8 @@ struct IndexRange {
 };
 
 /// What a graph's engines were validated for: the size of every axis in symbols, each symbol's
-/// range, and the values that index tensors may hold. (Rank, dtype, device and layout are part of
-/// the CallKey.)
+/// range, conditions on several sizes together, and the values that index tensors may hold. (Rank,
+/// dtype, device and layout are part of the CallKey.)
 ///
 /// The checks are on the call path: no allocation unless the call is refused. Immutable once built;
 /// thread safe.
@@ -34,23 +35,31 @@ class GRAPHTUNE_API Contract {
   /// Axis sizes per tensor in canonical order. Throws ValueError for an empty or negative range, a
   /// size that refers to a symbol without a range, a symbol that no axis shows by itself (its value
   /// could not be read off a call), sizes that are negative or overflow somewhere in the ranges,
-  /// and for an index range that is empty or of no tensor.
+  /// for an index range that is empty or of no tensor, and for a condition that has no symbol, or
+  /// one that has no range or that no axis shows.
   Contract(std::vector<std::vector<SizeExpr>> sizes, std::vector<SymbolRange> symbols,
-           std::vector<IndexRange> indices);
+           std::vector<IndexRange> indices, std::vector<SizeCondition> conditions = {});
   /// As learned: ranges are what the samples showed.
   static Contract from_metadata(const SampleMetadata& inputs);
 
   [[nodiscard]] const std::vector<std::vector<SizeExpr>>& sizes() const noexcept { return sizes_; }
   [[nodiscard]] const std::vector<SymbolRange>& symbols() const noexcept { return symbols_; }
   [[nodiscard]] const std::vector<IndexRange>& index_ranges() const noexcept { return indices_; }
+  /// All of them have to hold, besides the ranges.
+  [[nodiscard]] const std::vector<SizeCondition>& conditions() const noexcept {
+    return conditions_;
+  }
   /// Symbols that occur in some axis, ascending.
   [[nodiscard]] const std::vector<std::uint32_t>& used_symbols() const noexcept {
     return used_symbols_;
   }
 
-  /// Reads the symbols' values off the call and checks every size; `symbols` must hold
-  /// symbols().size() values and is filled (a symbol that no axis has: its range's minimum). Null
-  /// when all holds. `tree` must have the graph's key.
+  /// Whether the conditions hold for values of all symbols, which need not come from a call.
+  [[nodiscard]] bool conditions_hold(std::span<const std::int64_t> symbols) const;
+
+  /// Reads the symbols' values off the call and checks every size and condition; `symbols` must
+  /// hold symbols().size() values and is filled (a symbol that no axis has: its range's minimum).
+  /// Null when all holds. `tree` must have the graph's key.
   [[nodiscard]] std::optional<Miss> check_sizes(const CallTree& tree,
                                                 std::span<std::int64_t> symbols) const;
   /// Index values of CPU tensors (any strides); an index tensor on another device or without data
@@ -59,7 +68,8 @@ class GRAPHTUNE_API Contract {
   [[nodiscard]] std::optional<Miss> check_indices(const CallTree& tree) const;
 
   friend bool operator==(const Contract& a, const Contract& b) {
-    return a.sizes_ == b.sizes_ && a.symbols_ == b.symbols_ && a.indices_ == b.indices_;
+    return a.sizes_ == b.sizes_ && a.symbols_ == b.symbols_ && a.indices_ == b.indices_ &&
+           a.conditions_ == b.conditions_;
   }
 
  private:
@@ -77,15 +87,21 @@ class GRAPHTUNE_API Contract {
   void check_symbols() const;
   void check_extremes(std::uint32_t tensor, std::uint32_t axis) const;
   void compile();
+  void check_conditions() const;
   [[nodiscard]] const SizeExpr& size_of(const AxisCheck& check) const {
     return sizes_[check.tensor][check.axis];
   }
   [[nodiscard]] Miss refuse_size(const CallTree& tree, const AxisCheck& check, std::int64_t size,
                                  std::span<const std::int64_t> symbols) const;
+  [[nodiscard]] Miss refuse_condition(const CallTree& tree, const SizeCondition& condition,
+                                      std::span<const std::int64_t> symbols) const;
+  /// "axis 0 of ['x']": where a used symbol is read.
+  [[nodiscard]] std::string source_text(const CallTree& tree, std::uint32_t symbol) const;
 
   std::vector<std::vector<SizeExpr>> sizes_;
   std::vector<SymbolRange> symbols_;
   std::vector<IndexRange> indices_;
+  std::vector<SizeCondition> conditions_;
   std::vector<std::uint32_t> used_symbols_;
   std::vector<AxisCheck> checks_;  // all Fixed, then all Bind, then Same and Linear
 };

@@ -105,13 +105,17 @@ Json to_json(const Contract& contract) {
   for (const IndexRange& range : contract.index_ranges()) {
     indices.push_back({{"tensor", range.tensor}, {"low", range.low}, {"high", range.high}});
   }
-  return {{"sizes", std::move(sizes)},
-          {"symbols", std::move(symbols)},
-          {"index_ranges", std::move(indices)}};
+  Json json = {{"sizes", std::move(sizes)},
+               {"symbols", std::move(symbols)},
+               {"index_ranges", std::move(indices)}};
+  for (const SizeCondition& condition : contract.conditions()) {
+    json["conditions"].push_back(condition.to_string());
+  }
+  return json;
 }
 
 Contract contract_from_json(const JsonView& json) {
-  json.allow_only({"sizes", "symbols", "index_ranges"});
+  json.allow_only({"sizes", "symbols", "index_ranges", "conditions"});
   std::vector<std::vector<SizeExpr>> sizes;
   for (const JsonView& tensor : json.at("sizes").items()) {
     std::vector<SizeExpr>& axes = sizes.emplace_back();
@@ -128,9 +132,17 @@ Contract contract_from_json(const JsonView& json) {
     indices.push_back({static_cast<std::uint32_t>(range.at("tensor").integer(0, last)),
                        range.at("low").integer(kMin, kMax), range.at("high").integer(kMin, kMax)});
   }
+  std::vector<SizeCondition> conditions;
+  if (const auto texts = json.find("conditions")) {
+    for (const JsonView& text : texts->items()) {
+      conditions.push_back(at_path(text, [&] { return SizeCondition::parse(text.string()); }));
+    }
+  }
   std::vector<SymbolRange> symbols = symbols_from_json(json.at("symbols"));
-  return at_path(
-      json, [&] { return Contract(std::move(sizes), std::move(symbols), std::move(indices)); });
+  return at_path(json, [&] {
+    return Contract(std::move(sizes), std::move(symbols), std::move(indices),
+                    std::move(conditions));
+  });
 }
 
 Json to_json(const Plan& plan) {

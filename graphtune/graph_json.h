@@ -12,7 +12,8 @@
 // nothing and throw ValueError with the path.
 //
 // A contract: {"sizes": [["b", "s0", 8]], "symbols": {"b": [1, 8], "s0": [3, 64]}, "index_ranges":
-// [{"tensor": 0, "low": 0, "high": 99}]}. A plan: [{"engine": "openvino", "region": {"b": [1, 4]}},
+// [{"tensor": 0, "low": 0, "high": 99}], "conditions": ["b*s0 <= 20"]}, the last only where there
+// are any. A plan: [{"engine": "openvino", "region": {"b": [1, 4]}},
 // {"engine": "aoti"}]. A signature: [{"name": "x", "kind": "positional_or_keyword"}, {"name":
 // "mask", "kind": "keyword_only", "default": null}]; "has_default" stands for a default that is no
 // constant.

@@ -91,6 +91,9 @@ std::string symbols_text(const Contract& contract,
       shown.push_back(size);
     }
   }
+  for (const SizeCondition& condition : contract.conditions()) {
+    text += "\n  only where " + condition.to_string();
+  }
   return text;
 }
 

@@ -10,12 +10,13 @@ namespace graphtune {
 
 /// Why a call was not served by a tuned engine. The names (to_string) are what stats() counts by.
 enum class MissReason : std::uint8_t {
-  UnknownGraph,  ///< structure, rank, dtype, device, layout or constants were never recorded
-  NotTuned,      ///< the graph is known, but stayed eager (its spec says why)
-  Range,         ///< a size is outside its symbol's range, or differs from a fixed size
-  Relation,      ///< sizes that were always related are not (equal, multiple, sum)
-  IndexRange,    ///< a value of an index tensor is out of range
-  Constant,  ///< strict mode off: a constant differs from the one that the engines have built in
+  UnknownGraph,    ///< structure, rank, dtype, device, layout or constants were never recorded
+  NotTuned,        ///< the graph is known, but stayed eager (its spec says why)
+  Range,           ///< a size is outside its symbol's range, or differs from a fixed size
+  Relation,        ///< sizes that belong together do not (equal, multiple, sum), or a
+                   ///< condition on them does not hold
+  IndexRange,      ///< a value of an index tensor is out of range
+  Constant,        ///< strict mode off: a constant is not the one that engines have built in
   RequiresGrad,    ///< an input requires gradients while gradients are enabled
   TrainMode,       ///< the module is in train mode
   WeightsChanged,  ///< the module's weights were replaced or moved since it was tuned

@@ -159,6 +159,9 @@ void print_graph(const Bundle& bundle, const StoredGraph& graph) {
     const SymbolRange& range = contract.symbols()[symbol];
     print_out("  {} = {} to {}\n", symbol_name(symbol), range.min, range.max);
   }
+  for (const SizeCondition& condition : contract.conditions()) {
+    fmt::print("  only where {}\n", condition.to_string());
+  }
   for (const IndexRange& range : contract.index_ranges()) {
     print_out("  values of {}: {} to {}\n", locator(range.tensor), range.low, range.high);
   }

@@ -40,6 +40,36 @@ std::vector<SymbolRange> within(const Region& region, std::vector<SymbolRange> r
   return ranges;
 }
 
+/// These sizes, or those nearest to them along one symbol, smaller ones first, where the conditions
+/// hold; nothing where none are within reach.
+std::optional<Sizes> where_conditions_hold(const Contract& contract, const Sizes& wanted) {
+  if (contract.conditions_hold(wanted)) {
+    return wanted;
+  }
+  constexpr std::int64_t kReach = 4096;
+  Sizes sizes = wanted;
+  for (std::int64_t distance = 1; distance <= kReach; ++distance) {
+    for (const std::uint32_t symbol : contract.used_symbols()) {
+      const SymbolRange& range = contract.symbols()[symbol];
+      const std::int64_t size = wanted[symbol];
+      if (size - range.min >= distance) {
+        sizes[symbol] = size - distance;
+        if (contract.conditions_hold(sizes)) {
+          return sizes;
+        }
+      }
+      if (range.max - size >= distance) {
+        sizes[symbol] = size + distance;
+        if (contract.conditions_hold(sizes)) {
+          return sizes;
+        }
+      }
+      sizes[symbol] = size;
+    }
+  }
+  return std::nullopt;
+}
+
 class Filler {
  public:
   explicit Filler(std::optional<IndexRange> range) : range_(range) {}
@@ -147,6 +177,13 @@ std::vector<MadeUpCall> make_up_calls(const StoredGraph& graph) {
     wanted.push_back(sizes_at(region, 0));
     wanted.push_back(sizes_at(region, 1));
   }
+  std::vector<Sizes> held;
+  for (const Sizes& sizes : wanted) {
+    if (std::optional<Sizes> near = where_conditions_hold(contract, sizes)) {
+      held.push_back(std::move(*near));
+    }
+  }
+  wanted = std::move(held);
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   std::vector<MadeUpCall> calls;

@@ -23,6 +23,15 @@ nb::dict symbols_of(const GraphSpec& spec) {
   return symbols;
 }
 
+std::vector<std::string> conditions_of(const GraphSpec& spec) {
+  std::vector<std::string> texts;
+  const Contract contract = spec.contract();
+  for (const SizeCondition& condition : contract.conditions()) {
+    texts.push_back(condition.to_string());
+  }
+  return texts;
+}
+
 std::vector<SampleMetadata::AxisReport> ambiguities_of(const GraphSpec& spec) {
   std::vector<SampleMetadata::AxisReport> reports = spec.input_spec().explain();
   std::erase_if(reports, [](const auto& report) { return !report.facts.ambiguous; });
@@ -53,6 +62,9 @@ void bind_graph(nb::module_& module) {
                    nb::sig("def symbols(self) -> dict[str, tuple[int, int]]"),
                    "What varies, with its range: 'b' (the batch size), 's0', 's1' …; of a tuned "
                    "graph, what was validated.")
+      .def_prop_ro("conditions", &conditions_of,
+                   "Of a tuned graph: what has to hold of several sizes together, such as "
+                   "'b*s0 <= 20'.")
       .def_prop_ro("ambiguities", &ambiguities_of,
                    "The axes of the inputs whose samples also fit another reading.")
       .def("set_eager_reason", &GraphSpec::set_eager_reason, "reason"_a)

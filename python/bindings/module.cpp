@@ -10,6 +10,7 @@
 #include "bindings/python_values.h"
 #include "bindings/recording.h"
 #include "bindings/routing.h"
+#include "bindings/size_condition.h"
 #include "bindings/trees.h"
 #include "bindings/type_registry.h"
 #include "graphtune/version.h"
@@ -28,6 +29,7 @@ NB_MODULE(_core, module) {
   python::bind_recording(module);
   python::bind_trees(module);
   python::bind_engines(module);
+  python::bind_size_condition(module);
   python::bind_routing(module);
   python::bind_bundles(module);
   module.attr("__version__") = GRAPHTUNE_VERSION;

@@ -36,7 +36,8 @@ using Signature = const CallSignature*;  // null: as given
 template <typename Key>
 using RangesBy = nb::typed<nb::dict, Key, nb::typed<nb::tuple, int, int>>;
 using SizeLists = nb::typed<nb::list, nb::typed<nb::list, std::variant<int, std::string>>>;
-using ContractParts = nb::typed<nb::tuple, SizeLists, RangesBy<nb::str>, RangesBy<int>>;
+using ContractParts =
+    nb::typed<nb::tuple, SizeLists, RangesBy<nb::str>, RangesBy<int>, nb::typed<nb::list, nb::str>>;
 using SymbolValues = nb::typed<nb::dict, nb::str, int>;
 
 // --- tensors of a call in canonical order -------------------------------------------------------
@@ -131,7 +132,7 @@ RoutedGraph make_graph(const GraphSpec& spec, const PlanEntries& plan,
 
 Contract make_contract(
     const std::vector<std::vector<std::variant<std::int64_t, std::string>>>& sizes,
-    const Limits& symbols, const Limits& indices) {
+    const Limits& symbols, const Limits& indices, const std::vector<std::string>& conditions) {
   std::vector<std::vector<SizeExpr>> expressions;
   std::uint32_t symbol_count = 1;
   for (const auto& [name, range] : symbols) {
@@ -154,7 +155,12 @@ Contract make_contract(
     index_ranges.push_back(
         {static_cast<std::uint32_t>(std::stoul(tensor)), range.first, range.second});
   }
-  return {std::move(expressions), std::move(ranges), std::move(index_ranges)};
+  std::vector<SizeCondition> parsed;
+  parsed.reserve(conditions.size());
+  for (const std::string& condition : conditions) {
+    parsed.push_back(SizeCondition::parse(condition));
+  }
+  return {std::move(expressions), std::move(ranges), std::move(index_ranges), std::move(parsed)};
 }
 
 nb::object size_to_python(const SizeExpr& size) {
@@ -162,7 +168,8 @@ nb::object size_to_python(const SizeExpr& size) {
                             : nb::object(nb::str(size.to_string().c_str()));
 }
 
-// (sizes per tensor in canonical order, symbol -> range, canonical index -> allowed values)
+// (sizes per tensor in canonical order, symbol -> range, canonical index -> allowed values,
+// conditions)
 ContractParts contract_parts(const GraphSpec& spec) {
   const Contract contract = spec.contract();
   nb::list sizes;
@@ -182,7 +189,11 @@ ContractParts contract_parts(const GraphSpec& spec) {
   for (const IndexRange& range : contract.index_ranges()) {
     indices[nb::int_(range.tensor)] = nb::make_tuple(range.low, range.high);
   }
-  return nb::make_tuple(sizes, symbols, indices);
+  nb::list conditions;
+  for (const SizeCondition& condition : contract.conditions()) {
+    conditions.append(nb::str(condition.to_string().c_str()));
+  }
+  return nb::make_tuple(sizes, symbols, indices, conditions);
 }
 
 std::optional<SymbolValues> symbols_of_call(const GraphSpec& spec, const Args& args,
@@ -305,7 +316,8 @@ void bind_routing(nb::module_& module) {
                        "Sizes, ranges and index values that a graph's engines were validated for");
   module.def(
       "contract_parts", &contract_parts, "spec"_a,
-      "Sizes per tensor in canonical order, ranges by symbol, allowed values by canonical index.");
+      "Sizes per tensor in canonical order, ranges by symbol, allowed values by canonical index, "
+      "conditions.");
   module.def(
       "symbols_of_call", &symbols_of_call, "spec"_a, "args"_a, "kwargs"_a,
       "signature"_a = nb::none(),
@@ -327,9 +339,11 @@ void bind_routing(nb::module_& module) {
   module.def("call_constants", &call_constants, "args"_a, "kwargs"_a, "signature"_a = nb::none(),
              "For each constant of a call, in canonical order, bytes that identify its value.");
   module.def("make_contract", &make_contract, "sizes"_a, "symbols"_a, "index_ranges"_a,
+             "conditions"_a = std::vector<std::string>(),
              "A Contract from sizes (numbers or expressions) per tensor in canonical order, the "
              "symbols' ranges, and "
-             "allowed values of index tensors by canonical index (as text).");
+             "allowed values of index tensors by canonical index (as text), and "
+             "conditions such as 'b*s0 <= 20'.");
 
   // What a call returns that is to be run eagerly, by plan or because it is being traced.
   const nb::object run_eagerly =

@@ -202,6 +202,72 @@ TEST(Contract, FromMetadataTakesTheRecordedRanges) {
   EXPECT_TRUE(check(contract, Call(text({3, 6}, {3, 7}))));
 }
 
+// ---- conditions
+
+std::vector<SizeCondition> conditions(const std::vector<std::string>& texts) {
+  std::vector<SizeCondition> parsed;
+  for (const std::string& text : texts) {
+    parsed.push_back(SizeCondition::parse(text));
+  }
+  return parsed;
+}
+
+TEST(Contract, ConditionsHaveToHold) {
+  const Contract contract(sizes({{"b", "s0"}, {"2*b"}}), {{1, 8}, {3, 64}}, {},
+                          conditions({"b*s0 <= 20", "s0 % 2 == 0"}));
+  EXPECT_FALSE(check(contract, Call({zeros({5, 4}), zeros({10})})));
+  EXPECT_FALSE(check(contract, Call({zeros({1, 20}), zeros({2})})));
+
+  const auto miss = check(contract, Call({zeros({4, 8}), zeros({8})}));
+  ASSERT_TRUE(miss);
+  EXPECT_EQ(miss->reason, MissReason::Relation);
+  EXPECT_EQ(miss->message,
+            "b*s0 <= 20 does not hold for b = 4, s0 = 8 (b: axis 0 of [0], s0: axis 1 of [0]). The "
+            "engines are right only where it holds: call eagerly, miss policy 'eager'.");
+  EXPECT_THAT(check(contract, Call({zeros({1, 7}), zeros({2})}))->message,
+              HasSubstr("s0 % 2 == 0 does not hold for s0 = 7 (s0: axis 1 of [0])"));
+  // Ranges and relations are said first.
+  EXPECT_EQ(check(contract, Call({zeros({9, 8}), zeros({18})}))->reason, MissReason::Range);
+  EXPECT_THAT(check(contract, Call({zeros({4, 8}), zeros({7})}))->message, HasSubstr("2*b = 8"));
+}
+
+TEST(Contract, ConditionsSeeSymbolsReadOffMultiplesInAnyOrder) {
+  const Contract contract(sizes({{"s0+1"}, {"3*b"}}), {{0, 8}, {0, 64}}, {},
+                          conditions({"b+s0 != 6"}));
+  EXPECT_FALSE(check(contract, Call(Named{{"z", zeros({9})}, {"a", zeros({5})}})));
+  EXPECT_THAT(check(contract, Call(Named{{"z", zeros({6})}, {"a", zeros({5})}}))->message,
+              HasSubstr("b+s0 != 6 does not hold for b = 2, s0 = 4 (b: axis 0 of ['z'], "
+                        "s0: axis 0 of ['a'])"));
+}
+
+TEST(Contract, ConditionsOfValuesThatNoCallHas) {
+  const Contract contract(sizes({{"b", "s0"}}), {{1, 8}, {3, 64}}, {}, conditions({"b*s0 <= 20"}));
+  EXPECT_TRUE(contract.conditions_hold(std::vector<std::int64_t>{4, 5}));
+  EXPECT_FALSE(contract.conditions_hold(std::vector<std::int64_t>{4, 6}));
+  EXPECT_THROW((void)contract.conditions_hold(std::vector<std::int64_t>{4}), ValueError);
+  EXPECT_TRUE(text_contract().conditions_hold(std::vector<std::int64_t>{8, 64}));
+}
+
+TEST(Contract, ConditionsArePartOfEquality) {
+  const auto contract = [](const std::vector<std::string>& texts) {
+    return Contract(sizes({{"b", "s0"}}), {{1, 8}, {3, 64}}, {}, conditions(texts));
+  };
+  EXPECT_TRUE(contract({"b*s0<=20"}) == contract({"b * s0 <= 20"}));
+  EXPECT_FALSE(contract({"b*s0 <= 20"}) == contract({"b*s0 <= 21"}));
+  EXPECT_FALSE(contract({"b*s0 <= 20"}) == contract({}));
+}
+
+TEST(Contract, ConditionsThatCanNotBeCheckedAreRefused) {
+  const auto error = [](const std::string& text) {
+    return message_of<ValueError>([&] {
+      Contract(sizes({{"b"}, {"s1"}}), {{1, 8}, {1, 8}, {1, 8}}, {}, conditions({text}));
+    });
+  };
+  EXPECT_EQ(error("b < s2"), "contract: the condition b < s2 refers to s2, which has no range");
+  EXPECT_EQ(error("b < s0"), "contract: the condition b < s0 refers to s0, which no axis shows");
+  EXPECT_EQ(error("1 < 2"), "contract: the condition 1 < 2 has no symbol");
+}
+
 // ---- index values
 
 template <typename T>

@@ -26,6 +26,19 @@ TEST(GraphJson, ContractsReadBackEqual) {
   EXPECT_TRUE(contract_from_json(JsonView(to_json(Contract()))) == Contract());
 }
 
+TEST(GraphJson, ConditionsReadBackEqual) {
+  const SizeExpr b = SizeExpr::symbol(0);
+  const SizeExpr s0 = SizeExpr::symbol(1);
+  const Contract contract(
+      {{b, s0}}, {{1, 8}, {0, 64}}, {},
+      {SizeCondition::parse("b*s0 <= 20"), SizeCondition::parse("b*s0 % 4 == 0 or b != s0")});
+  const Json json = to_json(contract);
+  EXPECT_EQ(json["conditions"].dump(), R"(["b*s0 <= 20","(b*s0) % 4 == 0 or b != s0"])");
+  EXPECT_TRUE(contract_from_json(JsonView(json)) == contract);
+  // Bundles without conditions are as they were.
+  EXPECT_FALSE(to_json(Contract({{b, s0}}, {{1, 8}, {0, 64}}, {})).contains("conditions"));
+}
+
 TEST(GraphJson, PlansReadBackEqual) {
   Plan plan;
   plan.entries = {{"aoti", {{{0, {1, 4}}, {2, {3, 3}}, {11, {0, 5}}}}}, {"eager", {}}};
@@ -94,6 +107,12 @@ TEST(GraphJson, ErrorsNameThePath) {
       contract(
           R"({"sizes": [], "symbols": {}, "index_ranges": [{"tensor": 0, "low": 0, "high": 1}]})"),
       HasSubstr("contract/index_ranges/0/tensor: "));
+  EXPECT_THAT(contract(R"({"sizes": [["b"]], "symbols": {"b": [1, 4]}, "index_ranges": [],
+                           "conditions": ["b < 3", "b*n < 3"]})"),
+              HasSubstr("contract/conditions/1: 'b*n < 3' is no condition"));
+  EXPECT_THAT(contract(R"({"sizes": [["b"]], "symbols": {"b": [1, 4]}, "index_ranges": [],
+                           "conditions": ["s0 < 3"]})"),
+              HasSubstr("contract: contract: the condition s0 < 3 refers to s0"));
   EXPECT_THAT(contract(R"({"sizes": [], "symbols": {}, "index_ranges": [], "x": 1})"),
               HasSubstr("x"));
   EXPECT_THAT(
