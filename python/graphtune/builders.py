@@ -19,16 +19,16 @@ engine.json, which an engine reads when it is loaded:
 
 from __future__ import annotations
 
-import itertools
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from .export_readback import user_inputs, user_outputs
-from .exporting import holds_at, resize_example
+from .exporting import resize_example
+from .probing import corners
 from .size_expressions import evaluate, ranges_of
 
 __all__ = ["build_aoti", "build_openvino", "check_at_range_ends", "dtype_name", "engine_facts", "range_ends"]
@@ -72,17 +72,11 @@ def engine_facts(job: Job, program: torch.export.ExportedProgram, file: str, fil
 # --- the ends of the ranges ---------------------------------------------------------------------------------------
 
 
-def range_ends(job: Job, most: int = 16) -> Iterator[dict[str, int]]:
-    """The lowest and highest sizes, and the mixed corners, as far as the program holds there."""
-    ranges = {name: (span[0], span[1]) for name, span in job["ranges"].items()}
-    names = sorted(ranges)
-    lowest = tuple(ranges[n][0] for n in names)
-    highest = tuple(ranges[n][1] for n in names)
-    corners = itertools.chain([lowest, highest], itertools.product(*(ranges[n] for n in names)))
-    for corner in itertools.islice(dict.fromkeys(itertools.islice(corners, 4 * most)), most):
-        sizes = dict(zip(names, corner, strict=True))
-        if holds_at(sizes, ranges, job["conditions"]):
-            yield sizes
+def range_ends(job: Job, most: int = 16) -> list[dict[str, int]]:
+    """The lowest and highest sizes, and the mixed corners; where the program does not hold there, the nearest to them
+    where it does."""
+    ends = corners({name: (span[0], span[1]) for name, span in job["ranges"].items()}, job["conditions"])
+    return [point.values for point in dict.fromkeys([*ends[:1], *ends[-1:], *ends])][:most]
 
 
 def check_at_range_ends(job: Job, program: torch.export.ExportedProgram, run: Run) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from . import _core
 from .size_expressions import Ranges, Shape, Size, always_holds, evaluate, symbols_of
 
 __all__ = ["ExportError", "FixedAxis", "ReadBack", "find_conditions", "user_inputs", "user_outputs"]
@@ -112,7 +113,10 @@ def user_outputs(program: Any) -> list[Any]:
 
 
 def find_conditions(program: Any, shapes: Sequence[Shape], ranges: Ranges) -> list[str]:
-    """The guards that the exported program checks, over our symbols, without those that always hold."""
+    """The guards that the exported program checks, over our symbols, without those that always hold.
+
+    Each is one that a contract can check (SizeCondition), written as it writes it.
+    """
     result = []
     guards = [*(getattr(program, "_guards_code", None) or []), *_range_guards(program, shapes)]
     for guard in guards:
@@ -131,10 +135,27 @@ def find_conditions(program: Any, shapes: Sequence[Shape], ranges: Ranges) -> li
         if not set(names) <= set(ranges):
             raise ExportError(f"torch.export guards its program by {guard}, which names no known size")
         if not _same_sides(condition, names) and not always_holds(condition, ranges):
-            text = ast.unparse(ast.parse(condition.strip(), mode="eval"))  # without the many brackets
+            text = ast.unparse(_InOrder().visit(ast.parse(condition.strip(), mode="eval")))
+            try:
+                text = str(_core.SizeCondition(text))  # without the many brackets
+            except ValueError as error:
+                raise ExportError(
+                    f"torch.export guards its program by {text}, which can't be checked at each call", str(error)
+                ) from None
             if text not in result:
                 result.append(text)
     return result
+
+
+class _InOrder(ast.NodeTransformer):
+    """Writes a product of two symbols as elsewhere: b*s0."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.BinOp:
+        self.generic_visit(node)
+        left, right = node.left, node.right
+        if isinstance(node.op, ast.Mult) and isinstance(left, ast.Name) and isinstance(right, ast.Name):
+            node.left, node.right = sorted((left, right), key=lambda name: (len(name.id), name.id))
+        return node
 
 
 def _range_guards(program: Any, shapes: Sequence[Shape]) -> list[str]:

@@ -35,9 +35,11 @@ from .size_expressions import (
     Size,
     always_holds,
     evaluate,
-    holding_values,
+    holding_range,
+    holds,
     ranges_of,
     symbols_of,
+    without_implied,
 )
 
 __all__ = [
@@ -95,7 +97,7 @@ class ExportedGraph:
     output_dtypes: list[str]
     ranges: dict[str, tuple[int, int]]  # where the program holds: at most what was asked for
     narrowed: dict[str, tuple[int, int]]  # those of `ranges` that are less than what was asked for
-    conditions: list[str]  # further conditions on the sizes, e.g. "b*s0 <= 20"
+    conditions: list[str]  # what ranges can't say, e.g. "b*s0 <= 20" or "s0 % 4 == 0"
     unified: list[list[str]]  # symbols that the program takes to be equal
     fixed_axes: list[FixedAxis]
     aliases: list[Alias]
@@ -133,7 +135,7 @@ class ExportedGraph:
 def holds_at(sizes: Mapping[str, int], ranges: Ranges, conditions: Sequence[str]) -> bool:
     """Whether these sizes are inside the ranges and fit the conditions."""
     inside = all(low <= sizes[name] <= high for name, (low, high) in ranges.items())
-    return inside and all(bool(evaluate(condition, sizes)) for condition in conditions)
+    return inside and all(holds(condition, sizes) for condition in conditions)
 
 
 # --- example tensors ---------------------------------------------------------------------------------------------
@@ -364,12 +366,14 @@ def _narrow(ranges: Ranges, conditions: Sequence[str]) -> tuple[dict[str, tuple[
     """Ranges cut to what the one-symbol conditions allow, and the conditions that this does not say already."""
     narrowed = dict(ranges)
     for name, span in ranges.items():
-        values = holding_values(conditions, name, span)
-        if not values:
-            raise ExportError(f"torch.export: no size of {name} in {span[0]}..{span[1]} fits {conditions}")
-        narrowed[name] = (values[0], values[-1])
+        held = holding_range(conditions, name, span)
+        if held is None:
+            raise ExportError(
+                f"torch.export: no size of {name} in {span[0]}..{span[1]} fits {' and '.join(conditions)}"
+            )
+        narrowed[name] = held
     rest = [condition for condition in conditions if not always_holds(condition, narrowed)]
-    return narrowed, rest
+    return narrowed, without_implied(rest, narrowed)
 
 
 def export_flat(

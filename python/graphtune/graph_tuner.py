@@ -25,7 +25,7 @@ from .measurements import EAGER, Measurements
 from .planning import PlanEntry, plan_engines
 from .probing import Point, grid
 from .result import GraphResult, plan_entries
-from .size_expressions import evaluate, symbols_of
+from .size_expressions import evaluate, holds, symbols_of
 from .traffic import point_weights, typical_values
 from .trials import Trials
 from .tune_options import TuneOptions
@@ -87,7 +87,8 @@ class GraphTuner:
         self._options = options
         self._traffic = traffic
         self._result = GraphResult(name=spec.name, description=spec.describe(_core.InfoLevel.FULL))
-        self._sizes, self._ranges, _ = _core.contract_parts(spec) if not spec.eager_reason else ([], {}, {})
+        self._sizes, self._ranges = _core.contract_parts(spec)[:2] if not spec.eager_reason else ([], {})
+        self._conditions: list[str] = []
         self._widened = widen(spec, options.contract) if not spec.eager_reason else {}
         self._ranges |= {symbol: (axis.min, axis.max) for symbol, axis in self._widened.items()}
 
@@ -132,7 +133,7 @@ class GraphTuner:
         if not recorded:
             raise _StaysEagerError("no recorded call has the sizes that it can be exported for")
         maker = CaseMaker(self._run_flat(flat), recorded, self._sizes, folder)
-        cases = maker.all_cases(self._ranges)
+        cases = maker.all_cases(self._ranges, conditions=self._conditions)
         self._result.notes += maker.notes
         if not cases:
             raise _StaysEagerError("the model refuses every sample that was made of the recorded ones")
@@ -143,6 +144,7 @@ class GraphTuner:
             self._options.batch_sizes,
             typical_values(calls, [name for name in self._ranges if name != "b"])
             | {symbol: axis.opt for symbol, axis in self._widened.items() if axis.opt is not None},
+            conditions=self._conditions,
         )
         measured = {point: case for point in points if (case := maker.case(point)) is not None}
         weights = point_weights(list(measured), calls)
@@ -232,10 +234,11 @@ class GraphTuner:
                 break
         else:
             raise _StaysEagerError("the exporter fixes other sizes each time")
-        if exported.conditions:
-            raise _StaysEagerError(
-                f"it holds only where {' and '.join(exported.conditions)}, which is no range of single sizes"
-            )
+        self._conditions = exported.conditions
+        self._result.notes += [
+            f"limited to sizes where {condition}: the exported program holds only there"
+            for condition in exported.conditions
+        ]
         self._sizes = exported.shapes
         # A symbol of one value has become that number.
         shown = {name for shape in self._sizes for size in shape for name in symbols_of(size)}
@@ -334,7 +337,7 @@ class GraphTuner:
             text = "no engine is faster than eager" if not reasons else "no engine could be used: " + "; ".join(reasons)
             return self._stay_eager(text)
         contract = _core.make_contract(
-            self._sizes, self._ranges, {str(index): span for index, span in index_ranges.items()}
+            self._sizes, self._ranges, {str(index): span for index, span in index_ranges.items()}, self._conditions
         )
         spec = _core.with_contract(self._spec, contract)
         alias = [-1] * len(exported.output_dtypes)
@@ -404,10 +407,14 @@ class GraphTuner:
 
     def _covers(self, values: Mapping[str, int], tensors: Sequence[torch.Tensor]) -> bool:
         """Tensors of these sizes are tuned for: the exporter may have limited, fixed or joined some."""
-        return all(low <= values[name] <= high for name, (low, high) in self._ranges.items() if name in values) and all(
-            have == evaluate(size, values)
-            for tensor, shape in zip(tensors, self._sizes, strict=True)
-            for have, size in zip(tensor.shape, shape, strict=True)
+        return (
+            all(low <= values[name] <= high for name, (low, high) in self._ranges.items() if name in values)
+            and all(
+                have == evaluate(size, values)
+                for tensor, shape in zip(tensors, self._sizes, strict=True)
+                for have, size in zip(tensor.shape, shape, strict=True)
+            )
+            and all(holds(condition, values) for condition in self._conditions)
         )
 
     def _recorded_calls(self) -> list[tuple[dict[str, int], int]]:
@@ -416,7 +423,8 @@ class GraphTuner:
         found = []
         for sizes, count in self._traffic:
             values = {size: have for size, have in zip(places, sizes, strict=True) if size in self._ranges}
-            if all(low <= values.get(name, low) <= high for name, (low, high) in self._ranges.items()):
+            inside = all(low <= values.get(name, low) <= high for name, (low, high) in self._ranges.items())
+            if inside and len(values) == len(self._ranges) and all(holds(each, values) for each in self._conditions):
                 found.append((values, count))
         return found
 

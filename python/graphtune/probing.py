@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
-from .size_expressions import evaluate
+from .size_expressions import evaluate, holds, nearest, symbols_of
 
 __all__ = ["Point", "between", "corners", "grid", "resize_tensors"]
 
 Ranges = Mapping[str, tuple[int, int]]
 # A box of more symbols than this has too many corners: then each symbol alone is taken to its ends.
 _MAX_CORNER_SYMBOLS = 4
+# Steps from a corner to the opposite one.
+_PARTS = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,27 +37,72 @@ class Point:
         return ", ".join(f"{name}={value}" for name, value in self.items) or "static"
 
 
-def corners(ranges: Ranges) -> list[Point]:
-    """The corners of the ranges; for more than four symbols the two main ones and each symbol's ends alone."""
+def corners(ranges: Ranges, conditions: Sequence[str] = ()) -> list[Point]:
+    """The corners of the ranges; for more than four symbols the two main ones and each symbol's ends alone.
+
+    A corner where the conditions do not hold is replaced by the outermost sizes where they do, along each symbol:
+    for ``b*s0 <= 20`` and the corner b=4, s0=8 these are b=2, s0=8 and b=4, s0=5.
+    """
     names = sorted(ranges)
     if len(names) <= _MAX_CORNER_SYMBOLS:
         ends = itertools.product(*(sorted(set(ranges[name])) for name in names))
-        return [Point.of(dict(zip(names, values, strict=True))) for values in ends]
-    low = {name: ranges[name][0] for name in names}
-    high = {name: ranges[name][1] for name in names}
-    points = [Point.of(low), Point.of(high)]
-    for name in names:
-        points += [Point.of({**low, name: high[name]}), Point.of({**high, name: low[name]})]
+        points = [Point.of(dict(zip(names, values, strict=True))) for values in ends]
+    else:
+        low = {name: ranges[name][0] for name in names}
+        high = {name: ranges[name][1] for name in names}
+        points = [Point.of(low), Point.of(high)]
+        for name in names:
+            points += [Point.of({**low, name: high[name]}), Point.of({**high, name: low[name]})]
+    if conditions:
+        points = [point for corner in points for point in _outermost(corner, ranges, conditions)]
     return _unique(points)
 
 
-def between(ranges: Ranges, known: Iterable[Point], count: int = 4) -> list[Point]:
+def _outermost(corner: Point, ranges: Ranges, conditions: Sequence[str]) -> list[Point]:
+    """The corner, or what of it holds, found along each symbol. If none does, the search begins farther inside."""
+    opposite = {name: sum(ranges[name]) - value for name, value in corner.items}
+    for part in range(_PARTS):
+        start = {name: value + (opposite[name] - value) * part // _PARTS for name, value in corner.items}
+        if _all_hold(conditions, start):
+            return [Point.of(start)]
+        moved = [_moved(start, name, ranges, conditions) for name in start]
+        found = [point for point in moved if point is not None]
+        if found:
+            return found
+    return []
+
+
+def _moved(start: Mapping[str, int], name: str, ranges: Ranges, conditions: Sequence[str]) -> Point | None:
+    """The nearest point where the conditions hold, of those that differ in one symbol only."""
+    value = nearest(start[name], ranges[name], lambda value: _all_hold(conditions, {**start, name: value}))
+    return None if value is None else Point.of({**start, name: value})
+
+
+def _settled(point: Point, ranges: Ranges, conditions: Sequence[str]) -> Point | None:
+    """The point, or one near it where the conditions hold; None: none was found."""
+    values = point.values
+    for name, value in point.items:
+        own = [condition for condition in conditions if symbols_of(condition) == (name,)]
+        found = nearest(value, ranges[name], lambda value, name=name, own=own: _all_hold(own, {name: value}))
+        values[name] = value if found is None else found
+    if _all_hold(conditions, values):
+        return Point.of(values)
+    moved = (_moved(values, name, ranges, conditions) for name in values)
+    return next((point for point in moved if point is not None), None)
+
+
+def _all_hold(conditions: Sequence[str], values: Mapping[str, int]) -> bool:
+    return all(holds(condition, values) for condition in conditions)
+
+
+def between(ranges: Ranges, known: Iterable[Point], count: int = 4, conditions: Sequence[str] = ()) -> list[Point]:
     """Up to ``count`` points inside the ranges that are neither corners nor known, spread evenly and always the same.
 
     Fractions of the golden ratio (a low-discrepancy sequence) put each symbol at other places, so that sizes that are
-    equal by chance, odd and even, and multiples of a block size all occur.
+    equal by chance, odd and even, and multiples of a block size all occur. Where the conditions do not hold, points
+    near by are taken where they do.
     """
-    taken = set(known) | set(corners(ranges))
+    taken = set(known) | set(corners(ranges, conditions))
     golden = 0.6180339887498949
     points: list[Point] = []
     names = sorted(ranges)
@@ -65,8 +112,8 @@ def between(ranges: Ranges, known: Iterable[Point], count: int = 4) -> list[Poin
             low, high = ranges[name]
             fraction = (step * golden ** (place + 1)) % 1.0
             values[name] = low + int(fraction * (high - low + 1))
-        point = Point.of(values)
-        if point not in taken:
+        point = _settled(Point.of(values), ranges, conditions)
+        if point is not None and point not in taken:
             taken.add(point)
             points.append(point)
         if len(points) == count:
@@ -81,9 +128,11 @@ def grid(
     typical: Mapping[str, int] | None = None,
     batch_symbol: str = "b",
     limit: int = 12,
+    conditions: Sequence[str] = (),
 ) -> list[Point]:
     """Where engines are measured: at most four batch sizes, of those asked for or else recorded, each with low, typical
-    and high values of the other symbols as they were recorded, or as ``typical`` has them."""
+    and high values of the other symbols as they were recorded, or as ``typical`` has them; near by where the conditions
+    do not hold there."""
     if not ranges:
         return [Point.of({})]
     axes: list[list[int]] = []
@@ -105,7 +154,10 @@ def grid(
             break
         axes[longest] = _spread(axes[longest], len(axes[longest]) - 1)
     points = [Point.of(dict(zip(names, values, strict=True))) for values in itertools.product(*axes)]
-    return points if len(points) <= limit else corners(ranges)[:limit]
+    if len(points) > limit:
+        return corners(ranges, conditions)[:limit]
+    settled = (_settled(point, ranges, conditions) for point in points)
+    return _unique(point for point in settled if point is not None)
 
 
 def resize_tensors(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType
 from typing import Any
@@ -20,9 +20,12 @@ __all__ = [
     "Size",
     "always_holds",
     "evaluate",
-    "holding_values",
+    "holding_range",
+    "holds",
+    "nearest",
     "ranges_of",
     "symbols_of",
+    "without_implied",
 ]
 
 Ranges = Mapping[str, tuple[int, int]]
@@ -37,6 +40,8 @@ _ALLOWED = (
 _FUNCTIONS: dict[str, Any] = {"min": min, "max": max}
 # More points than this are sampled instead of counted through.
 _MAX_POINTS = 20_000
+# Values this near are looked at one by one.
+_REACH = 1024
 
 
 @lru_cache(maxsize=4096)
@@ -96,24 +101,77 @@ def _points(names: Sequence[str], ranges: Ranges) -> tuple[Iterator[tuple[int, .
     return itertools.chain(corners, sampled), False
 
 
+def holds(condition: str, sizes: Mapping[str, int]) -> bool:
+    """Whether a condition holds for these sizes; not where it divides by 0."""
+    try:
+        return bool(evaluate(condition, sizes))
+    except ZeroDivisionError:
+        return False
+
+
 def always_holds(condition: str, ranges: Ranges) -> bool:
     """True only where the condition was evaluated at every point of the ranges and held."""
     names = symbols_of(condition)
     points, complete = _points(names, ranges)
-    return all(_holds(condition, names, point) for point in points) and complete
+    return all(holds(condition, dict(zip(names, point, strict=True))) for point in points) and complete
 
 
-def holding_values(conditions: Sequence[str], symbol: str, span: tuple[int, int]) -> list[int]:
-    """The values of one symbol for which all conditions that have no other symbol hold."""
-    mine = [condition for condition in conditions if symbols_of(condition) == (symbol,)]
+def without_implied(conditions: Sequence[str], ranges: Ranges) -> list[str]:
+    """The conditions without those that hold wherever the others do, as far as that can be counted through."""
+    names = sorted({name for condition in conditions for name in symbols_of(condition)})
+    points, complete = _points(names, ranges)
+    if len(conditions) < 2 or not complete:
+        return list(conditions)
+    fails = [
+        {condition for condition in conditions if not holds(condition, sizes)}
+        for sizes in (dict(zip(names, point, strict=True)) for point in points)
+    ]
+    kept = list(conditions)
+    for condition in sorted(conditions, key=len, reverse=True):
+        # Needed where it alone refuses a point.
+        if not any(each.intersection(kept) == {condition} for each in fails):
+            kept.remove(condition)
+    return kept
+
+
+def nearest(value: int, span: tuple[int, int], good: Callable[[int], bool]) -> int | None:
+    """The value of an inclusive range that is nearest to ``value`` and good, of two the smaller; None: none was found.
+
+    Beyond a distance of 1024 distances are doubled, so that among the values farther away some may be overlooked.
+    """
     low, high = span
-    if not mine:
-        return list(range(low, high + 1))
-    return [v for v in range(low, high + 1) if all(_holds(c, (symbol,), (v,)) for c in mine)]
+    for distance in range(min(max(value - low, high - value), _REACH) + 1):
+        for candidate in (value - distance, value + distance):
+            if low <= candidate <= high and good(candidate):
+                return candidate
+    found = [far for end in span if (far := _nearest_far(value, end, good)) is not None]
+    return min(found, key=lambda far: abs(far - value), default=None)
 
 
-def _holds(condition: str, names: Sequence[str], point: Sequence[int]) -> bool:
-    try:
-        return bool(evaluate(condition, dict(zip(names, point, strict=True))))
-    except ZeroDivisionError:
-        return False  # a guard that divides by a size of 0 cannot hold there
+def _nearest_far(value: int, end: int, good: Callable[[int], bool]) -> int | None:
+    whole, sign = abs(end - value), 1 if end > value else -1
+    bad = distance = _REACH
+    while bad < whole:
+        distance = min(2 * bad, whole)
+        if good(value + sign * distance):
+            while distance - bad > 1:
+                middle = (distance + bad) // 2
+                if good(value + sign * middle):
+                    distance = middle
+                else:
+                    bad = middle
+            return value + sign * distance
+        bad = distance
+    return None
+
+
+def holding_range(conditions: Sequence[str], symbol: str, span: tuple[int, int]) -> tuple[int, int] | None:
+    """The range cut at both ends to values for which all conditions hold that have no other symbol; None: there is
+    none. In between some may not hold."""
+    mine = [condition for condition in conditions if symbols_of(condition) == (symbol,)]
+
+    def good(value: int) -> bool:
+        return all(holds(condition, {symbol: value}) for condition in mine)
+
+    low, high = nearest(span[0], span, good), nearest(span[1], span, good)
+    return None if low is None or high is None else (low, high)

@@ -60,13 +60,20 @@ class CaseMaker:
         self._made: dict[Point, Case | None] = {}
         self.notes: list[str] = []
 
-    def all_cases(self, ranges: Mapping[str, tuple[int, int]], recorded: int = 6, inside: int = 4) -> list[Case]:
-        """Recorded points (some, spread), the corners, and points in between that were never recorded."""
+    def all_cases(
+        self,
+        ranges: Mapping[str, tuple[int, int]],
+        recorded: int = 6,
+        inside: int = 4,
+        conditions: Sequence[str] = (),
+    ) -> list[Case]:
+        """Recorded points (some, spread), the corners, and points in between that were never recorded; where the
+        conditions do not hold at a corner, the outermost sizes where they do."""
         known = list(dict.fromkeys(point for point, _ in self._samples))
         step = max(1, -(-len(known) // recorded))
         cases = [self.case(point, "recorded") for point in known[::step]]
-        cases += [self.case(point, "corner") for point in corners(ranges)]
-        cases += [self.case(point, "between") for point in between(ranges, known, inside)]
+        cases += [self.case(point, "corner") for point in corners(ranges, conditions)]
+        cases += [self.case(point, "between") for point in between(ranges, known, inside, conditions)]
         return [case for case in dict.fromkeys(cases) if case is not None]
 
     def case(self, point: Point, origin: str = "between") -> Case | None:
