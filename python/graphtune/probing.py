@@ -83,12 +83,12 @@ def _settled(point: Point, ranges: Ranges, conditions: Sequence[str]) -> Point |
     values = point.values
     for name, value in point.items:
         own = [condition for condition in conditions if symbols_of(condition) == (name,)]
-        found = nearest(value, ranges[name], lambda value, name=name, own=own: _all_hold(own, {name: value}))
-        values[name] = value if found is None else found
+        moved = _moved({name: value}, name, ranges, own)
+        values[name] = value if moved is None else moved.values[name]
     if _all_hold(conditions, values):
         return Point.of(values)
-    moved = (_moved(values, name, ranges, conditions) for name in values)
-    return next((point for point in moved if point is not None), None)
+    near = (_moved(values, name, ranges, conditions) for name in values)
+    return next((point for point in near if point is not None), None)
 
 
 def _all_hold(conditions: Sequence[str], values: Mapping[str, int]) -> bool:

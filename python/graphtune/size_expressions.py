@@ -127,7 +127,8 @@ def without_implied(conditions: Sequence[str], ranges: Ranges) -> list[str]:
         for sizes in (dict(zip(names, point, strict=True)) for point in points)
     ]
     kept = list(conditions)
-    for condition in sorted(conditions, key=len, reverse=True):
+    # Of two that say the same, the one of fewer symbols stays.
+    for condition in sorted(conditions, key=lambda text: (len(symbols_of(text)), len(text)), reverse=True):
         # Needed where it alone refuses a point.
         if not any(each.intersection(kept) == {condition} for each in fails):
             kept.remove(condition)

@@ -174,6 +174,7 @@ def test_conditions_that_others_imply_are_left_out() -> None:
     assert without_implied(whole, RANGES) == ["s0 % 4 == 0", "b*s0 <= 20"]
     assert without_implied(["b < 3", "b < 3 and b < 4"], RANGES) == ["b < 3"]
     assert without_implied(["b != s0", "b*s0 <= 20"], {"b": (1, 9), "s0": (1, 9)}) == ["b != s0", "b*s0 <= 20"]
+    assert without_implied(["b*s0 == 4*b*(s0 // 4)", "s0 == 4 or s0 % 4 == 0"], RANGES) == ["s0 == 4 or s0 % 4 == 0"]
     # Too many points to be sure.
     wide = {"b": (1, 10**6), "s0": (1, 10**6)}
     assert without_implied(whole, wide) == whole
@@ -316,3 +317,14 @@ def test_divisibility_of_one_symbol_is_no_range(build_cache: BuildCache, tmp_pat
     for length in (5, 6, 7, 9, 18, 19):
         with pytest.raises(graphtune.MissError, match=f"does not hold for s0 = {length}"):
             module(torch.rand(2, length))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_samples_on_both_sides_of_a_branch(build_cache: BuildCache, tmp_path: Path) -> None:
+    sizes = [(1, 3), (2, 4), (3, 6), (4, 8), (3, 7)]
+    module, graph = tuned(SmallOrLarge(), sizes, build_cache, backends=("openvino",))
+    assert graph.eager_reason == ""
+    assert module.graph_specs[0].conditions == ["b*s0 > 20"]
+    assert all(each["b"] * each["s0"] > 20 for each in graph.points)
+    every = [(batch, length) for batch in range(1, 5) for length in range(3, 9)]
+    check_calls(module, tmp_path / "model.bundle", every, lambda batch, length: batch * length > 20)
