@@ -68,6 +68,7 @@ void bind_size_condition(nb::module_& module) {
            [](const SizeCondition& self) {
              return to_python(std::string_view("SizeCondition('" + self.to_string() + "')"));
            })
+      // NOLINTNEXTLINE(misc-redundant-expression): nanobind's way of saying ==
       .def(nb::self == nb::self, nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__hash__",
            [](const SizeCondition& self) { return nb::hash(nb::str(self.to_string().c_str())); });
