@@ -1,19 +1,14 @@
 #include "graphtune/bundle.h"
 
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <system_error>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "graphtune/bundle_files.h"
 #include "graphtune/error.h"
 #include "graphtune/file.h"
-#include "graphtune/json_view.h"
+#include "graphtune/folder_replacement.h"
 
 namespace graphtune {
 namespace {
@@ -22,77 +17,11 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxManifestSize = std::uint64_t{256} << 20;
 
-/// A new folder beside `target`, removed at the end with what is in it.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const fs::path& target) {
-    static std::atomic<unsigned> counter = 0;
-    do {
-      path_ = target.parent_path() /
-              fmt::format(".{}.{}.{}.tmp", target.filename().string(), getpid(), counter++);
-    } while (!fs::create_directory(path_));
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;  // nothing depends on it any more
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 std::string read_text(const fs::path& path) {
   try {
     return read_file(path, kMaxManifestSize);
   } catch (const Error& error) {
     throw BundleError(error.what());
-  }
-}
-
-/// Refuses to replace anything but a bundle (of whatever version or state) or an empty folder.
-void check_replaceable(const fs::path& path) {
-  if (!fs::exists(path)) {
-    return;
-  }
-  const bool is_folder = fs::is_directory(path);
-  if (is_folder && fs::is_empty(path)) {
-    return;
-  }
-  if (is_folder && fs::is_regular_file(path / kManifestName)) {
-    const std::string text = read_text(path / kManifestName);
-    if (text.find("\"graphtune bundle\"") != std::string::npos) {
-      return;
-    }
-  }
-  throw ValueError(fmt::format(
-      "{} exists and is no graphtune bundle: choose another path or remove it", path.string()));
-}
-
-/// Puts the finished folder in the place of `target`; what was there is then at `finished`.
-void replace_folder(const fs::path& finished, const fs::path& target) {
-  if (!fs::exists(target)) {
-    fs::rename(finished, target);
-    return;
-  }
-  if (renameat2(AT_FDCWD, finished.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
-    return;
-  }
-  if (errno != EINVAL && errno != ENOSYS) {
-    throw fs::filesystem_error("can't replace the bundle", target,
-                               std::error_code(errno, std::generic_category()));
-  }
-  // A file system that can't exchange: two steps, undone when the second fails.
-  const fs::path old = finished.string() + ".old";
-  fs::rename(target, old);
-  std::error_code error;
-  fs::rename(finished, target, error);
-  fs::rename(old, error ? target : finished);
-  if (error) {
-    throw fs::filesystem_error("can't replace the bundle", target, error);
   }
 }
 
@@ -127,25 +56,13 @@ void write_manifest_file(const Bundle& bundle, const fs::path& folder) {
   } catch (const BundleError& error) {
     throw ValueError(fmt::format("the bundle can't be saved like this: {}", error.what()));
   }
-  const fs::path path = folder / kManifestName;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) {
-    throw BundleError(fmt::format("{}: can't be written (is the disk full?)", path.string()));
-  }
-  flush_to_disk(path);
+  write_text_file(folder / kManifestName, text);
 }
 
 /// `is_copy`: the files have to be those of `bundle`; else it gets those that are found.
 void write_checked(const Bundle& bundle, const std::map<std::string, fs::path>& sources,
                    const fs::path& path, bool is_copy) {
-  // A link to a bundle stays one: what it points to is replaced.
-  const fs::path absolute = fs::weakly_canonical(fs::absolute(path));
-  const fs::path target = absolute.has_filename() ? absolute : absolute.parent_path();
-  check_replaceable(target);
-  fs::create_directories(target.parent_path());
-  const TemporaryFolder temporary(target);
+  const FolderReplacement replacement(path);
   Bundle written = bundle;
   written.files.clear();
   for (const StoredGraph& graph : bundle.graphs) {
@@ -155,16 +72,14 @@ void write_checked(const Bundle& bundle, const std::map<std::string, fs::path>& 
         throw ValueError(fmt::format("{}: engine {} has no source for its folder {}",
                                      graph.spec.name(), engine.name, engine.folder));
       }
-      copy_files(source->second, temporary.path(), engine.folder, written.files);
+      copy_files(source->second, replacement.path(), engine.folder, written.files);
     }
   }
   if (is_copy) {
     check_unchanged(bundle, written.files);
   }
-  write_manifest_file(written, temporary.path());
-  flush_to_disk(temporary.path());
-  replace_folder(temporary.path(), target);
-  flush_to_disk(target.parent_path());
+  write_manifest_file(written, replacement.path());
+  replacement.commit();
 }
 
 void write_or_say_why(const Bundle& bundle, const std::map<std::string, fs::path>& sources,
@@ -206,7 +121,12 @@ Bundle read_bundle(const fs::path& path, const OpenOptions& options) {
     }
     const fs::path folder = fs::canonical(path);
     if (!fs::is_regular_file(folder / kManifestName)) {
-      throw BundleError(fmt::format("{} is no bundle: it has no {}", path.string(), kManifestName));
+      throw BundleError(
+          is_module_folder(folder)
+              ? fmt::format("{} holds the bundles of several modules: load it as such "
+                            "(load_modules), or one of them",
+                            path.string())
+              : fmt::format("{} is no bundle: it has no {}", path.string(), kManifestName));
     }
     Bundle bundle;
     try {

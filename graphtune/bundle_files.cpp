@@ -29,37 +29,6 @@ bool is_within(const fs::path& path, const fs::path& folder) {
          folder.end();
 }
 
-void check_file(const fs::path& folder, const std::string& name, const StoredFile& file,
-                bool verify) {
-  std::error_code error;
-  // Symbolic links are followed to the end: they may lead about in the bundle, not out of it.
-  const fs::path path = fs::canonical(folder / name, error);
-  if (error == std::errc::no_such_file_or_directory) {
-    refuse(folder, name, "is missing");
-  }
-  if (error) {
-    refuse(folder, name, error.message());
-  }
-  if (!is_within(path, folder)) {
-    refuse(folder, name, "is a symbolic link that leaves the bundle");
-  }
-  if (!fs::is_regular_file(path, error)) {
-    refuse(folder, name, "is no regular file");
-  }
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (error) {
-    refuse(folder, name, error.message());
-  }
-  if (size != file.size) {
-    refuse(folder, name,
-           fmt::format("has {} bytes, the manifest says {}: it is damaged or was changed", size,
-                       file.size));
-  }
-  if (verify && to_hex(sha256_file(path)) != file.sha256) {
-    refuse(folder, name, "its SHA-256 is not the manifest's: it is damaged or was changed");
-  }
-}
-
 /// Files below `folder`, relative to `base`; links to folders are not entered.
 std::set<std::string> list_files(const fs::path& folder, const fs::path& base) {
   std::set<std::string> names;
@@ -104,6 +73,37 @@ std::string bundle_name_fault(std::string_view name) {
     start = end + 1;
   }
   return {};
+}
+
+void check_file(const fs::path& folder, const std::string& name, const StoredFile& file,
+                bool verify) {
+  std::error_code error;
+  // Symbolic links are followed to the end: they may lead about in the bundle, not out of it.
+  const fs::path path = fs::canonical(folder / name, error);
+  if (error == std::errc::no_such_file_or_directory) {
+    refuse(folder, name, "is missing");
+  }
+  if (error) {
+    refuse(folder, name, error.message());
+  }
+  if (!is_within(path, folder)) {
+    refuse(folder, name, "is a symbolic link that leaves the bundle");
+  }
+  if (!fs::is_regular_file(path, error)) {
+    refuse(folder, name, "is no regular file");
+  }
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error) {
+    refuse(folder, name, error.message());
+  }
+  if (size != file.size) {
+    refuse(folder, name,
+           fmt::format("has {} bytes, the manifest says {}: it is damaged or was changed", size,
+                       file.size));
+  }
+  if (verify && to_hex(sha256_file(path)) != file.sha256) {
+    refuse(folder, name, "its SHA-256 is not the manifest's: it is damaged or was changed");
+  }
 }
 
 void check_files(const Bundle& bundle, bool verify) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "graphtune/bundle.h"
+#include "graphtune/json_view.h"
 
 namespace graphtune {
 
@@ -16,6 +17,14 @@ inline constexpr std::size_t kMaxBundleName = 1024;
 /// Why a file or folder of a bundle can't have this name ("it is absolute"); empty when it can.
 /// Names are relative, with '/', and made of plain components: none can lead out of the bundle.
 [[nodiscard]] std::string bundle_name_fault(std::string_view name);
+
+/// A file's size and digest as a manifest has them. Throws ValueError with the path in the JSON.
+[[nodiscard]] StoredFile stored_file_from_json(const JsonView& json);
+
+/// Checks that a file is there, a regular one within `folder`, and has its size and (`verify`) its
+/// digest. Throws BundleError.
+void check_file(const std::filesystem::path& folder, const std::string& name,
+                const StoredFile& file, bool verify);
 
 /// Checks all files of a bundle and that its engines' folders hold nothing else. Throws
 /// BundleError.

@@ -158,11 +158,7 @@ std::map<std::string, StoredFile> files_from_json(const JsonView& json) {
     if (name == kManifestName) {
       file.fail("the manifest can't vouch for itself");
     }
-    file.allow_only({"size", "sha256"});
-    StoredFile stored;
-    stored.size = static_cast<std::uint64_t>(file.at("size").integer(0, kMaxFileSize));
-    stored.sha256 = sha256_from_json(file.at("sha256"));
-    files.emplace(name, std::move(stored));
+    files.emplace(name, stored_file_from_json(file));
   }
   // "a" and "a/b" can't both be files.
   for (const auto& [name, file] : files) {
@@ -324,6 +320,14 @@ Json graph_to_json(const StoredGraph& graph) {
 }
 
 }  // namespace
+
+StoredFile stored_file_from_json(const JsonView& json) {
+  json.allow_only({"size", "sha256"});
+  StoredFile stored;
+  stored.size = static_cast<std::uint64_t>(json.at("size").integer(0, kMaxFileSize));
+  stored.sha256 = sha256_from_json(json.at("sha256"));
+  return stored;
+}
 
 Bundle parse_manifest(std::string_view text, bool verify) {
   try {

@@ -27,8 +27,13 @@ CLI::Validator not_empty() {
           ""};
 }
 
-void add_bundle(CLI::App& command, std::filesystem::path& bundle) {
-  command.add_option("BUNDLE", bundle, "A bundle's folder")->required()->check(not_empty());
+template <typename Options>
+void add_bundle(CLI::App& command, Options& options) {
+  command.add_option("BUNDLE", options.bundle, "A bundle's folder, or one of several modules")
+      ->required()
+      ->check(not_empty());
+  command.add_option("--module", options.module, "The module, where the folder holds several")
+      ->check(not_empty());
 }
 
 template <typename Options>
@@ -44,7 +49,7 @@ void add_engine_options(CLI::App& command, Options& options) {
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand("inspect", "Show what is in a bundle");
-  add_bundle(*command, options->bundle);
+  add_bundle(*command, *options);
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { inspect(*options); });
 }
@@ -52,7 +57,7 @@ void add_inspect(CLI::App& app) {
 void add_run(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run the calls of a safetensors file");
-  add_bundle(*command, options->bundle);
+  add_bundle(*command, *options);
   command->add_option("--input", options->input, "Safetensors file with the calls")
       ->required()
       ->check(not_empty());
@@ -74,7 +79,7 @@ void add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand(
       "bench", "Measure each graph at small, middle and large sizes, or the calls of a file");
-  add_bundle(*command, options->bundle);
+  add_bundle(*command, *options);
   command->add_option("--input", options->input, "Safetensors file with calls to measure instead")
       ->check(not_empty());
   command->add_option("--seconds", options->seconds, "Time for each size; default 1")

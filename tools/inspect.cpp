@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "graphtune/error.h"
 #include "graphtune/graph_json.h"
+#include "graphtune/modules.h"
 #include "graphtune/text_table.h"
 #include "output.h"
 
@@ -41,14 +42,6 @@ std::string signature_text(const Signature& signature) {
     }
   }
   return "(" + text + ")";
-}
-
-std::string bytes_text(std::uint64_t bytes) {
-  const auto count = static_cast<double>(bytes);
-  return bytes < 10'000           ? fmt::format("{} bytes", bytes)
-         : bytes < 10'000'000     ? fmt::format("{:.1f} kB", count / 1e3)
-         : bytes < 10'000'000'000 ? fmt::format("{:.1f} MB", count / 1e6)
-                                  : fmt::format("{:.1f} GB", count / 1e9);
 }
 
 std::string pairs_text(const std::map<std::string, std::string>& pairs) {
@@ -224,7 +217,11 @@ void print_json(const Bundle& bundle) {
 }  // namespace
 
 void inspect(const InspectOptions& options) {
-  const Bundle bundle = read_bundle(options.bundle);
+  if (options.module.empty() && holds_modules(options.bundle)) {
+    list_modules(options.bundle, options.json);
+    return;
+  }
+  const Bundle bundle = read_bundle(choose_bundle(options.bundle, options.module));
   if (options.json) {
     print_json(bundle);
     return;

@@ -88,7 +88,8 @@ Measured measure(const Module& module, const NamedCall& call, int repeat, Value&
 
 void run(const RunOptions& options) {
   const NamedTensors tensors = read_safetensors(options.input);
-  const Module module = load_module(options.bundle, options.threads, options.allow_native_code);
+  const Module module = load_module(choose_bundle(options.bundle, options.module), options.threads,
+                                    options.allow_native_code);
   NamedTensors written;
   std::vector<Value> results;  // keep the memory of what is written
   Json report = Json::array();

@@ -14,6 +14,7 @@
 
 #include "graphtune/error.h"
 #include "graphtune/json_view.h"
+#include "graphtune/modules.h"
 #include "graphtune/safetensors.h"
 #include "graphtune/tensor_spec.h"
 #include "sample_bundle.h"
@@ -414,6 +415,38 @@ TEST_F(Cli, NestedCallsAreBuiltAfterTheGraph) {
   EXPECT_EQ(unknown.status, 1);
   EXPECT_THAT(unknown.err, AllOf(HasSubstr("there is no graph graph_7"),
                                  HasSubstr("graph_1: inputs.input_ids")));
+}
+
+TEST_F(Cli, AFolderOfSeveralModulesIsListedAndOneIsChosenByName) {
+  const std::string folder = file("pipeline.modules");
+  const std::vector<ModuleSource> both = {{"encoder", &sample_.bundle, &sample_.sources},
+                                          {"head", &sample_.bundle, &sample_.sources}};
+  write_modules(both, folder);
+  const Finished listed = run_tool({"inspect", folder});
+  EXPECT_EQ(listed.status, 0) << listed.err;
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("2 modules"), HasSubstr("encoder"), HasSubstr("head"),
+                                HasSubstr("graph_0"), HasSubstr("small"), HasSubstr("eager")));
+  const Json json = parse_json(run_tool({"inspect", folder, "--json"}).out, "stdout");
+  EXPECT_EQ(json["modules"][1]["name"], "head");
+  EXPECT_EQ(json["modules"][1]["graphs"][1]["eager_reason"], "the exporter said no");
+  EXPECT_THAT(run_tool({"inspect", folder, "--module", "head"}).out,
+              HasSubstr("Module sample(input_ids, mask=None), strict"));
+
+  const std::string input = write_input({{"input_ids", counting(2, 5)}});
+  const Finished done = run_tool({"run", folder, "--module", "head", "--input", input});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("  graph_0 small: "));
+  const auto error = [&](const std::string& path, std::vector<std::string> more) {
+    more.insert(more.begin(), {"run", path, "--input", input});
+    const Finished failed = run_tool(more);
+    EXPECT_EQ(failed.status, 1);
+    return failed.err;
+  };
+  EXPECT_THAT(error(folder, {}),
+              HasSubstr("holds 2 modules: choose one with --module: encoder, head"));
+  EXPECT_THAT(error(folder, {"--module", "tail"}), HasSubstr("no module 'tail'"));
+  EXPECT_THAT(error(bundle_, {"--module", "head"}), HasSubstr("the bundle of one module, sample"));
+  EXPECT_EQ(run_tool({"run", bundle_, "--module", "sample", "--input", input}).status, 0);
 }
 
 }  // namespace
