@@ -444,9 +444,22 @@ def export_flat(
         seconds=0.0,
         program=program,
     )
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    torch.export.save(program, str(path))
+    _save(program, Path(path))
     return replace(graph, reason=_why_not(graph), seconds=time.monotonic() - started)
+
+
+def _save(program: torch.export.ExportedProgram, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # An axis of size s0 + s1 has a range of its own. Loaded again, torch takes it for a symbol's and can't decompose the
+    # program; it says nothing that the ranges of its symbols don't.
+    ranges = program.range_constraints
+    sums = {expression: span for expression, span in ranges.items() if not expression.is_Symbol}
+    for expression in sums:
+        del ranges[expression]
+    try:
+        torch.export.save(program, str(path))
+    finally:
+        ranges.update(sums)
 
 
 def _dtype(value: torch.Tensor) -> str:
