@@ -139,7 +139,11 @@ void write_checked(std::span<const ModuleSource> modules, const fs::path& path) 
   ModuleFolder list;
   for (const ModuleSource& module : modules) {
     const std::string folder = folder_name(module.name, taken);
-    write_bundle(*module.bundle, *module.sources, replacement.path() / folder);
+    if (module.sources != nullptr) {
+      write_bundle(*module.bundle, *module.sources, replacement.path() / folder);
+    } else {
+      copy_bundle(*module.bundle, replacement.path() / folder);
+    }
     const fs::path manifest = replacement.path() / folder / kManifestName;
     list.modules.push_back(
         {module.name, folder, {fs::file_size(manifest), to_hex(sha256_file(manifest))}});

@@ -35,11 +35,12 @@ struct ModuleFolder {
   }
 };
 
-/// A module to write: its bundle, and where its engines' files come from (see write_bundle).
+/// A module to write: its bundle, and where its engines' files come from (see write_bundle);
+/// without sources a bundle that was read, which is copied (see copy_bundle). Owns nothing.
 struct ModuleSource {
   std::string name;
-  const Bundle* bundle;  ///< not owned
-  const std::map<std::string, std::filesystem::path>* sources;
+  const Bundle* bundle = nullptr;
+  const std::map<std::string, std::filesystem::path>* sources = nullptr;
 };
 
 /// Writes the modules' bundles and the list of them to `path`, whole or not at all, as write_bundle

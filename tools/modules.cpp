@@ -9,6 +9,7 @@
 #include "graphtune/error.h"
 #include "graphtune/json_view.h"
 #include "graphtune/text_table.h"
+#include "output.h"
 
 namespace graphtune::tools {
 namespace {
@@ -96,10 +97,10 @@ void list_modules(const std::filesystem::path& path, bool json) {
     const Json all = {{"folder", folder.folder.string()},
                       {"format_version", ModuleFolder::kFormatVersion},
                       {"modules", std::move(modules)}};
-    fmt::print("{}\n", all.dump(1));
+    print_out("{}\n", all.dump(1));
     return;
   }
-  fmt::print(
+  print_out(
       "{}: {} modules, all files as their manifests say\n\n{}\n\n"
       "--module NAME shows one of them.\n",
       folder.folder.string(), folder.modules.size(),

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <nanobind/stl/map.h>
@@ -11,6 +12,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/call_signature.h"
@@ -21,6 +23,7 @@
 #include "bindings/walk.h"
 #include "graphtune/bundle.h"
 #include "graphtune/module.h"
+#include "graphtune/modules.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -52,6 +55,33 @@ struct BundleWriter {
     bundle.graphs.push_back(std::move(graph));
   }
 };
+
+// A bundle to be written, or one that was read.
+using Storable = std::variant<const BundleWriter*, const Bundle*>;
+
+void write_module_bundles(const std::vector<std::pair<std::string, Storable>>& modules,
+                          const Path& path) {
+  std::vector<ModuleSource> sources;
+  sources.reserve(modules.size());
+  for (const auto& [name, stored] : modules) {
+    if (const auto* writer = std::get_if<const BundleWriter*>(&stored)) {
+      sources.push_back({name, &(*writer)->bundle, &(*writer)->sources});
+    } else {
+      sources.push_back({name, std::get<const Bundle*>(stored), nullptr});
+    }
+  }
+  write_modules(sources, path);
+}
+
+std::vector<std::pair<std::string, std::string>> module_paths(const Path& path) {
+  const ModuleFolder folder = read_modules(path);
+  std::vector<std::pair<std::string, std::string>> paths;
+  paths.reserve(folder.modules.size());
+  for (const StoredModule& module : folder.modules) {
+    paths.emplace_back(module.name, folder.path_of(module).string());
+  }
+  return paths;
+}
 
 nb::tuple describe_constant(const Constant& constant) {
   if (constant.kind() == Constant::Kind::Other) {
@@ -197,6 +227,15 @@ void bind_bundles(nb::module_& module) {
              "threads"_a = 0, "has_model"_a = false,
              "(Router, problems): engines that do not fit this machine are problems where another "
              "can serve.");
+  module.def("write_modules", &write_module_bundles, "modules"_a, "path"_a,
+             nb::call_guard<nb::gil_scoped_release>(),
+             "Writes several modules, (name, BundleWriter or Bundle), whole or not at all. Raises "
+             "BundleError.");
+  module.def(
+      "holds_modules", [](const Path& path) { return holds_modules(path); }, "path"_a,
+      "Whether the folder holds the bundles of several modules.");
+  module.def("read_modules", &module_paths, "path"_a, nb::call_guard<nb::gil_scoped_release>(),
+             "(name, the bundle's path) of each module of a folder. Raises BundleError.");
   module.def("describe_result", &describe_result, "spec"_a,
              "The structure of a graph's results as nested tuples.");
 }

@@ -24,17 +24,21 @@ if _TYPE_CHECKING:
     from graphtune._core import list_backends
     from graphtune.bundles import LoadedModule, load, save
     from graphtune.contracts import Batch, Dynamic
+    from graphtune.inspection import inspect
+    from graphtune.inspection_result import Inspection
     from graphtune.module import Module
     from graphtune.result import TuneResult
     from graphtune.strategies import FirstWins, LatencyBudget, MaxThroughput, MinLatency, OneBackend, Strategy
     from graphtune.tune_options import TuneOptions
     from graphtune.tuner import tune
+    from graphtune.wrapping import unwrap, wrap
 
 # Imported when they are first used: worker processes, and programs that only look at metadata, start without them.
 _LAZY = {
     "Batch": "contracts",
     "Dynamic": "contracts",
     "FirstWins": "strategies",
+    "Inspection": "inspection_result",
     "LatencyBudget": "strategies",
     "LoadedModule": "bundles",
     "MaxThroughput": "strategies",
@@ -44,10 +48,13 @@ _LAZY = {
     "Strategy": "strategies",
     "TuneOptions": "tune_options",
     "TuneResult": "result",
+    "inspect": "inspection",
     "list_backends": "_core",
     "load": "bundles",
     "save": "bundles",
     "tune": "tuner",
+    "unwrap": "wrapping",
+    "wrap": "wrapping",
 }
 
 
@@ -77,6 +84,7 @@ __all__ = [
     "GraphtuneTypeError",
     "GraphtuneValueError",
     "InfoLevel",
+    "Inspection",
     "LatencyBudget",
     "LoadedModule",
     "Locator",
@@ -95,9 +103,12 @@ __all__ = [
     "batch_size",
     "config",
     "current_batch_size",
+    "inspect",
     "list_backends",
     "load",
     "register_type",
     "save",
     "tune",
+    "unwrap",
+    "wrap",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Sequence
@@ -22,24 +23,40 @@ if TYPE_CHECKING:
     from .graph_tuner import TunedGraph
     from .module import Module
 
-__all__ = ["LoadedModule", "bundle_path", "load", "save", "write_bundle"]
+__all__ = [
+    "LoadOptions",
+    "LoadedModule",
+    "LoadedParts",
+    "bundle_path",
+    "bundle_writer",
+    "load",
+    "load_alone",
+    "save",
+]
 
 # Their artefacts are compiled for a processor and run as part of the process.
 _NATIVE_BACKENDS = frozenset({"aoti"})
 
 
-def save(module: Module | LoadedModule, path: str | os.PathLike[str]) -> Path:
-    """Writes a tuned module to the folder ``path``: a manifest and the engines, without any pickle.
+def save(module: Any, path: str | os.PathLike[str]) -> Path:
+    """Writes one tuned module, or several, to the folder ``path``: manifests and engines, without any pickle.
 
-    A bundle that is there already is replaced whole; anything else there is left alone and a ``GraphtuneValueError``
-    raised, as it is for a module that was not tuned. Of a module that was loaded, the engines of its bundle are copied:
-    they must still be there and unchanged (``BundleError``). Gives the path.
+    ``module`` is a ``graphtune.Module`` or a ``LoadedModule``: a bundle is written. Or it is several: a dict name ->
+    module, a list of them, or a pipeline whose modules were wrapped, then named by their paths in it: a folder is
+    written that lists them, with a bundle of each. A bundle or such a folder that is there already is replaced whole.
+    Gives the path.
+
+    Raises ``GraphtuneValueError`` for a module that was not tuned, for two of one name and where something else is at
+    ``path``, which is left alone; ``GraphtuneTypeError`` where there is no tuned module. Of a module that was loaded,
+    the engines of its bundle are copied: they must still be there and unchanged (``BundleError``).
     """
     from .module import Module
 
-    if not isinstance(module, Module | LoadedModule):
-        raise GraphtuneTypeError(f"module: a graphtune.Module is needed, not {type(module).__name__}")
-    return module.save(path)
+    if isinstance(module, Module | LoadedModule):
+        return module.save(path)
+    from .pipeline_bundles import save_modules
+
+    return save_modules(module, bundle_path(path))
 
 
 def bundle_path(path: Any) -> Path:
@@ -61,9 +78,8 @@ def bundle_path(path: Any) -> Path:
     return Path(text)
 
 
-def write_bundle(
-    target: Path, name: str, strict: bool, signature: Any, graphs: Sequence[TunedGraph], weights: str
-) -> Path:
+def bundle_writer(name: str, strict: bool, signature: Any, graphs: Sequence[TunedGraph], weights: str) -> Any:
+    """What is to be written of a tuned module; ``weights`` is the digest of the model's when it was tuned."""
     versions = {**library_versions(), "graphtune": _core.__version__, "weights": weights}
     writer = _core.BundleWriter(name, strict, signature, versions)
     for graph in graphs:
@@ -73,46 +89,101 @@ def write_bundle(
             for engine in graph.engines
         ]
         writer.add_graph(graph.spec, plan, engines, graph.output_alias)
-    writer.write(target)
-    return target
+    return writer
 
 
 def load(
     path: str | os.PathLike[str],
-    model: torch.nn.Module | None = None,
+    model: Any = None,
     *,
     allow_native_code: bool | None = None,
     miss_policy: str | None = None,
     threads: int = 0,
-) -> LoadedModule | Module:
-    """Loads a bundle.
+) -> Any:
+    """Loads what ``save`` wrote.
 
-    Without ``model``: a callable that needs no model class; calls outside of the bundle raise ``MissError``. With it: a
-    ``graphtune.Module`` around the model, which serves such calls; its weights must be those that were tuned, else a
-    ``GraphtuneValueError`` is raised.
+    Of one module: without ``model`` a ``LoadedModule``, a callable that needs no model class; calls outside of the
+    bundle raise ``MissError``. With it: a ``graphtune.Module`` around the model, which serves such calls.
 
-    Every file is checked before it is used (``BundleError``). AOTInductor engines are native code: by default they are
-    loaded from bundles that were built on this machine; ``allow_native_code=True`` allows those of others.
+    Of several: a dict name -> ``LoadedModule``; with the pipeline as ``model``, its modules are wrapped in place, at
+    the paths that are their names, and name -> ``Module`` is given. When one can't be loaded, the pipeline is as it
+    was.
+
+    The models' weights must be those that were tuned, else a ``GraphtuneValueError`` is raised. Every file is checked
+    before it is used (``BundleError``). AOTInductor engines are native code: by default they are loaded from bundles
+    that were built on this machine; ``allow_native_code=True`` allows those of others.
     """
-    bundle = _core.read_bundle(bundle_path(path), allow_native_code=allow_native_code)
-    router, problems = _core.load_router(bundle, allow_native_code, threads, model is not None)
+    options = LoadOptions(allow_native_code, miss_policy, threads)
+    folder = bundle_path(path)
+    if _core.holds_modules(folder):
+        from .pipeline_bundles import load_modules
+
+        return load_modules(folder, model, options)
+    if model is None:
+        return load_alone(folder, options)
+    if not isinstance(model, torch.nn.Module):
+        raise GraphtuneTypeError(
+            f"model: {path} is the bundle of one module, so that an nn.Module is needed, not {type(model).__name__}"
+        )
+    return LoadedParts(folder, model, options).put_to_use()
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadOptions:
+    allow_native_code: bool | None = None
+    miss_policy: str | None = None
+    threads: int = 0
+
+    def __post_init__(self) -> None:
+        from .module import MISS_POLICIES
+
+        if self.miss_policy is not None and self.miss_policy not in MISS_POLICIES:
+            raise GraphtuneValueError(f"miss_policy: {self.miss_policy!r} is none of {', '.join(MISS_POLICIES)}")
+
+
+def load_alone(path: Path, options: LoadOptions) -> LoadedModule:
+    """A bundle without its model."""
+    bundle, router, templates = _read(path, options, has_model=False)
+    return LoadedModule(bundle, tuned_router(router, bundle.signature, templates, None))
+
+
+class LoadedParts:
+    """A bundle that was found to fit a model, but is not in use yet. Raises as ``load`` does."""
+
+    def __init__(self, path: Path, model: torch.nn.Module, options: LoadOptions) -> None:
+        from .module import weights_digest
+
+        self._bundle, self._router, self._templates = _read(path, options, has_model=True)
+        self._model = model
+        self._options = options
+        if self._bundle.versions["weights"] != weights_digest(model):
+            raise GraphtuneValueError(
+                f"model: its weights are not those that {path} was tuned with, so that engines and eager would give "
+                "different values; load the weights that were tuned, or tune this model"
+            )
+
+    def put_to_use(self, name: str | None = None) -> Module:
+        """The engines in front of the model: in its wrapper where it has one, else in a new one."""
+        from .module import Module
+
+        bundle = self._bundle
+        given = self._model
+        module = (
+            given if isinstance(given, Module) else Module(given, name=name or bundle.module_name, strict=bundle.strict)
+        )
+        if self._options.miss_policy is not None:
+            module.miss_policy = self._options.miss_policy
+        router = tuned_router(self._router, bundle.signature, self._templates, module.wrapped)
+        module.install(router, bundle.graph_specs, None, bundle)
+        return module
+
+
+def _read(path: Path, options: LoadOptions, has_model: bool) -> tuple[Any, Any, list[Any]]:
+    bundle = _core.read_bundle(path, allow_native_code=options.allow_native_code)
+    router, problems = _core.load_router(bundle, options.allow_native_code, options.threads, has_model)
     for problem in problems:
         warn_user(problem)
-    templates = [_template_of(spec) for spec in bundle.graph_specs]
-    if model is None:
-        return LoadedModule(bundle, tuned_router(router, bundle.signature, templates, None))
-    from .module import Module, weights_digest
-
-    if bundle.versions["weights"] != weights_digest(model):
-        raise GraphtuneValueError(
-            f"model: its weights are not those that {path} was tuned with, so that engines and eager would give "
-            "different values; load the weights that were tuned, or tune this model"
-        )
-    module = model if isinstance(model, Module) else Module(model, name=bundle.module_name, strict=bundle.strict)
-    if miss_policy is not None:
-        module.miss_policy = miss_policy
-    module.install(tuned_router(router, bundle.signature, templates, module.wrapped), bundle.graph_specs, None, bundle)
-    return module
+    return bundle, router, [_template_of(spec) for spec in bundle.graph_specs]
 
 
 class LoadedModule:
@@ -158,6 +229,10 @@ class LoadedModule:
         target = bundle_path(path)
         _core.copy_bundle(self._bundle, target)
         return target
+
+    def stored(self) -> Any:
+        """What ``save`` writes: the bundle."""
+        return self._bundle
 
     # Nothing of it changes: copies share the engines.
     def __copy__(self) -> LoadedModule:

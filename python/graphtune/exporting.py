@@ -450,8 +450,8 @@ def export_flat(
 
 def _save(program: torch.export.ExportedProgram, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # An axis of size s0 + s1 has a range of its own. Loaded again, torch takes it for a symbol's and can't decompose the
-    # program; it says nothing that the ranges of its symbols don't.
+    # An axis of size s0 + s1 has a range of its own. Loaded again, torch takes it for a symbol's and can't decompose
+    # the program; it says nothing that the ranges of its symbols don't.
     ranges = program.range_constraints
     sums = {expression: span for expression, span in ranges.items() if not expression.is_Symbol}
     for expression in sums:

@@ -13,8 +13,9 @@ import torch
 
 from . import _core
 from .batch_size import batch_size as batch_size_context
-from .bundles import bundle_path, write_bundle
+from .bundles import bundle_path, bundle_writer
 from .cache import update_digest
+from .call_mode import call_mode, inactive
 from .config import config
 from .contracts import check_inputs
 from .errors import GraphtuneValueError, MissError
@@ -24,7 +25,7 @@ from .result import GraphResult, TuneResult
 from .serving import is_transformed, tuned_router
 from .settling import settle_ambiguities
 from .tune_options import TuneOptions
-from .tuner import make_options, recording_session, require_eval
+from .tuner import make_options, require_eval
 from .user_messages import sentence, warn_user
 
 __all__ = ["MISS_POLICIES", "Module", "weights_digest"]
@@ -68,16 +69,18 @@ class Module(RecordingModule):
     # --- calls --------------------------------------------------------------------------------------------------
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        session = recording_session()
-        if session is not None:
-            if not any(module is self for module in session):
-                session.append(self)
+        mode = call_mode()
+        if mode is not None:
+            if not isinstance(mode, list):
+                return super()._graphtune_run_model(args, kwargs)
+            if not any(module is self for module in mode):
+                mode.append(self)
             return super().forward(*args, **kwargs)
         router = self._graphtune_router
         if router is None:
             return super().forward(*args, **kwargs)
         if is_transformed():
-            return super()._graphtune_run_traced(args, kwargs)
+            return super()._graphtune_run_model(args, kwargs)
         outcome = router.call(args, kwargs, self.wrapped.training, torch.is_grad_enabled())
         if type(outcome) is _core.Miss:
             return self._graphtune_follow_policy(outcome, args, kwargs)
@@ -157,9 +160,8 @@ class Module(RecordingModule):
                 "graphtune.batch_size(n), or use graphtune.tune(module, dataset)"
             )
         digest = weights_digest(self.wrapped)
-        tuned = []
-        for index in range(len(super().graph_specs)):
-            tuned.append(self._graphtune_tune_graph(index, options))
+        with inactive():  # other wrapped modules, within this one or called by it
+            tuned = [self._graphtune_tune_graph(index, options) for index in range(len(super().graph_specs))]
         if self._graphtune_unrecorded:
             tuned[-1].result.notes.append(f"other calls could not be recorded: {self._graphtune_unrecorded}")
         router = _core.make_router([self._graphtune_load(graph, options) for graph in tuned], self.strict)
@@ -175,7 +177,7 @@ class Module(RecordingModule):
 
         def record(args: tuple[Any, ...], kwargs: dict[str, Any], batch_size: int) -> object:
             with batch_size_context(batch_size):
-                return RecordingModule.forward(self, *args, **kwargs)
+                return self._graphtune_record(args, kwargs)
 
         samples = self._graphtune_stored_samples(index)
         evidence = []
@@ -207,16 +209,27 @@ class Module(RecordingModule):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """See ``graphtune.save``."""
         target = bundle_path(path)
+        stored = self.stored()
+        if isinstance(stored, _core.Bundle):
+            _core.copy_bundle(stored, target)
+        else:
+            stored.write(target)
+        return target
+
+    def stored(self) -> Any:
+        """What ``save`` writes: the bundle that it was loaded from, or else a writer of one.
+
+        Raises ``GraphtuneValueError`` when the module was not tuned.
+        """
         if self._graphtune_bundle is not None:
-            _core.copy_bundle(self._graphtune_bundle, target)
-            return target
+            return self._graphtune_bundle
         if self._graphtune_tuned is None:
             raise GraphtuneValueError(
                 f"{self.name}: it was not tuned, so there is nothing to save; call graphtune.tune(module, data) first"
             )
         # Of the weights that the engines have, whatever became of the model's since.
         digest = self._graphtune_digest
-        return write_bundle(target, self.name, self.strict, self.signature, self._graphtune_tuned, digest)
+        return bundle_writer(self.name, self.strict, self.signature, self._graphtune_tuned, digest)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self.tuned:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from graphtune import _core
+from graphtune.call_mode import INACTIVE, call_mode
 from graphtune.config import config
 from graphtune.errors import GraphtuneTypeError, GraphtuneValueError
 from graphtune.user_messages import sentence, shorten, warn_user
@@ -241,8 +242,11 @@ class RecordingModule(nn.Module):
     # Calls
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        if is_traced():
-            return self._graphtune_run_traced(args, kwargs)
+        if is_traced() or call_mode() is INACTIVE:
+            return self._graphtune_run_model(args, kwargs)
+        return self._graphtune_record(args, kwargs)
+
+    def _graphtune_record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         recorder = self._graphtune_recorder
         call = recorder.begin(args, kwargs)
         outputs = self._graphtune_wrapped(*args, **kwargs)
@@ -257,7 +261,7 @@ class RecordingModule(nn.Module):
                     self._graphtune_samples.setdefault(graph, {})[place] = RecordedSample(*parts)
         return outputs
 
-    def _graphtune_run_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _graphtune_run_model(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         # fx looks each called module up among the submodules, of which the wrapped one is none.
         wrapped = self._graphtune_wrapped
         return wrapped.forward(*args, **kwargs) if _is_traced_by_fx() else wrapped(*args, **kwargs)

@@ -9,7 +9,7 @@ import torch
 from torch.autograd import forward_ad
 
 from . import _core
-from .recording import is_traced
+from .recording import RecordingModule, is_traced
 
 __all__ = ["is_transformed", "tuned_router"]
 
@@ -22,11 +22,14 @@ def tuned_router(
     A model has changed when a parameter or buffer was written or moved, when one of them, a submodule or a mode was
     replaced, and when a hook was added or removed.
     """
-    parts = [] if model is None else list(model.modules())
+    found = [] if model is None else list(model.modules())
+    # Of a wrapped module, both: a wrapper has no state of its own but its hooks.
+    parts = [part.wrapped if isinstance(part, RecordingModule) else part for part in found]
     weights = [] if model is None else [*model.parameters(), *model.buffers()]
     dicts = [each for part in parts for each in (part._parameters, part._buffers, part._modules)]
     slots = [*((each, name) for each in dicts for name in each), *((vars(part), "training") for part in parts)]
-    hooks = [each for part in parts for each in (part._forward_hooks, part._forward_pre_hooks)]
+    hooked = list(dict.fromkeys([*found, *parts]))
+    hooks = [each for part in hooked for each in (part._forward_hooks, part._forward_pre_hooks)]
     return _core.make_tuned_router(router, signature, templates, weights, slots, hooks)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .batch_size import batch_size as batch_size_context
+from .call_mode import recording_session
 from .contracts import check_inputs
 from .datasets import Batch, BatchSource
 from .errors import GraphtuneTypeError, GraphtuneValueError
@@ -21,15 +20,7 @@ from .tune_options import TuneOptions
 if TYPE_CHECKING:
     from .module import Module
 
-__all__ = ["make_options", "recording_session", "require_eval", "tune"]
-
-# The modules that were called since tune() began, in order: how it finds those that a function calls.
-_session: contextvars.ContextVar[list[Module] | None] = contextvars.ContextVar("graphtune_session", default=None)
-
-
-def recording_session() -> list[Module] | None:
-    """The modules recorded so far by the tune() that runs in this context, or None outside of one."""
-    return _session.get()
+__all__ = ["call_batch", "call_module", "checked_sizes", "make_options", "make_source", "require_eval", "tune"]
 
 
 def tune(
@@ -59,26 +50,21 @@ def tune(
     from .module import Module
 
     started = time.monotonic()
-    sizes = _checked_sizes(batch_sizes)
+    sizes = checked_sizes(batch_sizes)
     tune_options = make_options(progress, started, {"batch_sizes": tuple(sizes), **options})
     report = tune_options.report
     module: Module | None = None
     if isinstance(target, torch.nn.Module):
         module = target if isinstance(target, Module) else Module(target)
         require_eval([module])
-        call: Callable[[Any], Any] = lambda data: _call_module(module, data)  # noqa: E731
+        call: Callable[[Any], Any] = lambda data: call_module(module, data)  # noqa: E731
     elif callable(target):
         call = target
     else:
         raise GraphtuneTypeError(
             f"target: an nn.Module or a function of one batch is needed, not {type(target).__name__}"
         )
-    try:
-        source = BatchSource(dataset, collate, max_batches)
-    except TypeError as error:
-        raise GraphtuneTypeError(str(error)) from None
-    except ValueError as error:
-        raise GraphtuneValueError(str(error)) from None
+    source = make_source(dataset, collate, max_batches)
     if source.fixed_batches is not None:
         sizes = sizes[:1]  # they can't be made at another size: one pass shows them all
     modules = _record(call, source, sizes, report)
@@ -88,18 +74,41 @@ def tune(
             "that it calls: pipeline.encoder = graphtune.Module(pipeline.encoder)"
         )
     check_inputs([spec for each in modules for spec in each.graph_specs], tune_options.contract)
-    graphs = {each.name: each.tune_graphs(tune_options) for each in modules}
+    graphs = {name: each.tune_graphs(tune_options) for name, each in zip(_names_of(modules), modules, strict=True)}
     return TuneResult(module or modules[0], modules, graphs, time.monotonic() - started)
+
+
+def make_source(dataset: Any, collate: Callable[[list[Any]], Any] | None, max_batches: int | None) -> BatchSource:
+    """Raises ``GraphtuneTypeError`` for what can't be iterated and ``GraphtuneValueError`` for an empty data set."""
+    try:
+        return BatchSource(dataset, collate, max_batches)
+    except TypeError as error:
+        raise GraphtuneTypeError(str(error)) from None
+    except ValueError as error:
+        raise GraphtuneValueError(str(error)) from None
+
+
+def _names_of(modules: Sequence[Module]) -> list[str]:
+    """Their names, told apart where several have the same: results are kept by name."""
+    names: list[str] = []
+    for module in modules:
+        count = 1
+        name = module.name
+        while name in names:
+            count += 1
+            name = f"{module.name} ({count})"
+        names.append(name)
+    return names
 
 
 def _record(
     call: Callable[[Any], Any], source: BatchSource, sizes: Sequence[int], report: Callable[[str], None]
 ) -> list[Module]:
-    with _new_session() as modules:
+    with recording_session() as modules:
         for size in sizes:
             count = 0
             for batch in source.batches(size):
-                _call_recorded(call, batch)
+                call_batch(call, batch)
                 require_eval(modules)
                 count += 1
             report(
@@ -108,24 +117,16 @@ def _record(
         return list(modules)
 
 
-def _call_recorded(call: Callable[[Any], Any], batch: Batch) -> None:
+def call_batch(call: Callable[[Any], Any], batch: Batch) -> None:
+    """Calls without gradients, as a sample of the batch's size. Raises ``GraphtuneValueError`` for an empty batch."""
     if batch.size < 1:
         raise GraphtuneValueError("dataset: it gave an empty batch; leave batches without items out")
     with torch.no_grad(), batch_size_context(batch.size):
         call(batch.data)
 
 
-@contextlib.contextmanager
-def _new_session() -> Iterator[list[Module]]:
-    modules: list[Module] = []
-    token = _session.set(modules)
-    try:
-        yield modules
-    finally:
-        _session.reset(token)
-
-
-def _call_module(module: torch.nn.Module, data: Any) -> Any:
+def call_module(module: torch.nn.Module, data: Any) -> Any:
+    """A dict as keyword arguments, a tuple or list as positional ones, anything else as the only argument."""
     if isinstance(data, Mapping):
         return module(**data)
     if isinstance(data, (tuple, list)):
@@ -143,7 +144,8 @@ def require_eval(modules: Sequence[Module]) -> None:
             )
 
 
-def _checked_sizes(batch_sizes: Sequence[int]) -> list[int]:
+def checked_sizes(batch_sizes: Sequence[int]) -> list[int]:
+    """Without repetitions. Raises ``GraphtuneTypeError`` and ``GraphtuneValueError`` for what is no batch size."""
     try:
         sizes = list(batch_sizes)
     except TypeError:

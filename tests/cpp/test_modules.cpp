@@ -71,6 +71,19 @@ TEST_F(Modules, AllAreLoadedByName) {
   EXPECT_FALSE(holds_modules(path() / "nowhere"));
 }
 
+TEST_F(Modules, BundlesThatWereReadAreCopied) {
+  const Bundle read = read_bundle(read_modules(write()).path_of(read_modules(path()).at("head")));
+  const fs::path copy = first_.folder() / "copy.modules";
+  const std::vector<ModuleSource> both = {{"read", &read, nullptr}, sources()[0]};
+  write_modules(both, copy);
+  EXPECT_EQ(load_modules(copy).at("read").bundle().module_name, "second");
+  // What was changed since is not passed on as what it was.
+  write_text(path() / "head" / "graph_0" / "small" / "engine.json", R"({"factor": 9})");
+  EXPECT_THAT(message_of<BundleError>([&] { write_modules(both, copy); }),
+              HasSubstr("was changed since"));
+  EXPECT_EQ(load_modules(copy).size(), 2U);
+}
+
 TEST_F(Modules, TheListSaysWhereEachIs) {
   const ModuleFolder list = read_modules(write());
   ASSERT_EQ(list.modules.size(), 2U);
