@@ -79,7 +79,7 @@ class GraphLoader {
           failures[stored.name] = {native_refusal_, true};
           return;
         }
-        if (!native_obstacle_.empty()) {
+        if (!backend.is_portable() && !native_obstacle_.empty()) {
           failures[stored.name] = {native_obstacle_, false};
           return;
         }

@@ -45,9 +45,13 @@ class GRAPHTUNE_API Backend {
   [[nodiscard]] virtual std::string version() const = 0;
   /// Empty when it can be used here, else why not ("no CUDA device").
   [[nodiscard]] virtual std::string unavailable_reason() const { return {}; }
-  /// Whether what load() loads is machine code, which can do anything that the process can. It is
-  /// for the backend to say: a bundle's own word can't be relied on.
+  /// Whether what load() loads is code, which can do anything that the process can: machine code,
+  /// or a program for an interpreter that keeps it from nothing. It is for the backend to say: a
+  /// bundle's own word can't be relied on.
   [[nodiscard]] virtual bool loads_native_code() const noexcept { return true; }
+  /// Whether what load() loads runs on every processor, not only on those with the instructions of
+  /// the one where it was built.
+  [[nodiscard]] virtual bool is_portable() const noexcept { return !loads_native_code(); }
   /// Loads what a build wrote to `folder` (its engine.json names the files). Throws EngineError /
   /// BundleError.
   [[nodiscard]] virtual std::shared_ptr<Engine> load(const std::filesystem::path& folder,
@@ -64,7 +68,7 @@ using graphtune_engine_abi_fn = int (*)();
 }
 
 namespace graphtune {
-inline constexpr int kEngineAbi = 1;
+inline constexpr int kEngineAbi = 2;
 }
 
 #define GRAPHTUNE_ENGINE_MODULE(BackendClass)                                                 \

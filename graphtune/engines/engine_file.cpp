@@ -198,6 +198,14 @@ EngineFile parse_engine_file(std::string_view text) {
   }
   file.options = parse_texts(root, "options");
   file.versions = parse_texts(root, "versions");
+  const std::map<std::string, std::string> built_for = parse_texts(root, "built_for");
+  if (const auto device = built_for.find("device"); device != built_for.end()) {
+    try {
+      file.device_type = device_type_from_string(device->second);
+    } catch (const ValueError& error) {
+      refuse("built_for.device", error.what());
+    }
+  }
   return file;
 }
 

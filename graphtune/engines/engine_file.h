@@ -46,6 +46,7 @@ struct GRAPHTUNE_API EngineFile {
   std::map<std::string, std::string>
       options;  ///< for the engine's runtime; what is no string as JSON writes it
   std::map<std::string, std::string> versions;  ///< of the libraries that built it
+  DeviceType device_type = DeviceType::Cpu;     ///< where it takes its inputs: "built_for"
   std::size_t tensor_count = 0;                 ///< a call has at least so many tensors
   std::size_t result_count = 0;                 ///< the engine gives at least so many results
 

@@ -22,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Engine libraries that this project builds; others are found by name all the same.
-constexpr std::array<std::string_view, 3> kKnownBackends = {"aoti", "onnxruntime", "openvino"};
+constexpr std::array<std::string_view, 4> kKnownBackends = {"aoti", "onnxruntime", "openvino",
+                                                            "torchscript"};
 
 /// Backends by name. Those that were replaced are kept: others may hold a reference.
 class Registry {

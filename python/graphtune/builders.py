@@ -2,7 +2,7 @@
 
 engine.json, which an engine reads when it is loaded:
   format    1
-  backend   "aoti", "onnxruntime" or "openvino"
+  backend   "aoti", "onnxruntime", "openvino" or "torchscript"
   file      the artefact's main file, relative to the folder
   files     all its files
   inputs    in the engine's own order: {"index": place among the graph's flat tensors, "name": the engine's name for
@@ -31,7 +31,7 @@ from .exporting import resize_example
 from .probing import corners
 from .size_expressions import evaluate, ranges_of
 
-__all__ = ["build_aoti", "build_openvino", "check_at_range_ends", "dtype_name", "engine_facts", "range_ends"]
+__all__ = ["build_aoti", "build_openvino", "check_at_range_ends", "device_type", "dtype_name", "engine_facts", "range_ends"]
 
 Job = Mapping[str, Any]
 Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
@@ -39,6 +39,15 @@ Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
 def dtype_name(value: torch.Tensor) -> str:
     return str(value.dtype).removeprefix("torch.")
+
+
+def device_type(program: torch.export.ExportedProgram) -> str:
+    """Where the program computes: the kind of device of its weights and inputs. Raises ValueError for several."""
+    tensors = [*program.state_dict.values(), *user_inputs(program), *user_outputs(program)]
+    kinds = sorted({tensor.device.type for tensor in tensors if isinstance(tensor, torch.Tensor)})
+    if len(kinds) > 1:
+        raise ValueError(f"the program's tensors are on {' and '.join(kinds)}; an engine runs on one device")
+    return kinds[0] if kinds else "cpu"
 
 
 def engine_facts(job: Job, program: torch.export.ExportedProgram, file: str, files: list[str]) -> dict[str, Any]:
@@ -64,7 +73,7 @@ def engine_facts(job: Job, program: torch.export.ExportedProgram, file: str, fil
         "built_for": {
             "machine": platform.machine(),
             "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-            "device": "cpu",
+            "device": device_type(program),
         },
     }
 

@@ -28,6 +28,7 @@ _BUILDERS: dict[str, str] = {
     "aoti": "graphtune.builders:build_aoti",
     "onnxruntime": "graphtune.builder_onnxruntime:build_onnxruntime",
     "openvino": "graphtune.builders:build_openvino",
+    "torchscript": "graphtune.builder_torchscript:build_torchscript",
 }
 
 

@@ -34,8 +34,8 @@ __all__ = [
     "save",
 ]
 
-# Their artefacts are compiled for a processor and run as part of the process.
-_NATIVE_BACKENDS = frozenset({"aoti"})
+# What they load is code that runs as part of the process: machine code, or a program that nothing holds back.
+_NATIVE_BACKENDS = frozenset({"aoti", "torchscript"})
 
 
 def save(module: Any, path: str | os.PathLike[str]) -> Path:

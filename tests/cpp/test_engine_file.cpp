@@ -79,6 +79,15 @@ TEST(EngineFile, ErrorsNameTheField) {
               HasSubstr("versions: must be an object"));
 }
 
+TEST(EngineFile, SaysWhichDeviceItIsFor) {
+  EXPECT_EQ(parse_engine_file(kGood).device_type, DeviceType::Cpu);
+  const std::string cuda =
+      edited("\"ranges\"", "\"built_for\": {\"device\": \"cuda\"}, \"ranges\"");
+  EXPECT_EQ(parse_engine_file(cuda).device_type, DeviceType::Cuda);
+  EXPECT_THAT(error_of(edited("\"ranges\"", "\"built_for\": {\"device\": \"abacus\"}, \"ranges\"")),
+              HasSubstr("built_for.device: "));
+}
+
 TEST(EngineFile, FilesStayInTheFolder) {
   for (const char* name :
        {"../model.pt2", "/etc/passwd", "a/b", "..", ".", "a\\\\b", "a\\u0000b"}) {

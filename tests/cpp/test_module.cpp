@@ -273,6 +273,24 @@ TEST(MakeRouter, NativeCodeForAnotherProcessorIsNotLoaded) {
               HasSubstr("hyperspeed_512"));
 }
 
+class PortableCodeBackend : public FakeBackend {
+ public:
+  PortableCodeBackend() : FakeBackend("fake_portable") {}
+  [[nodiscard]] bool loads_native_code() const noexcept override { return true; }
+  [[nodiscard]] bool is_portable() const noexcept override { return true; }
+};
+
+TEST(MakeRouter, PortableCodeNeedsTheCallersWordButNoProcessor) {
+  register_backend(std::make_shared<PortableCodeBackend>());
+  SampleBundle sample;
+  sample.bundle.hardware["instruction_set"] += " hyperspeed_512";
+  const auto path = native_bundle(sample, "fake_portable", true, std::string(64, '0'));
+  EXPECT_THROW((void)Module::load(path), BundleError);
+  LoadOptions options;
+  options.allow_native_code = true;
+  EXPECT_NO_THROW((void)Module::load(path, options));
+}
+
 // ---- threads
 
 TEST(Module, EightThreadsGetTheResultsOfOne) {

@@ -1,12 +1,10 @@
 #include <algorithm>
-#include <exception>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/headeronly/version.h>
@@ -16,41 +14,14 @@
 #include "graphtune/engines/engine_file.h"
 #include "graphtune/engines/torch/tensor_bridge.h"
 #include "graphtune/engines/torch/thread_count.h"
+#include "graphtune/engines/torch/torch_errors.h"
+#include "graphtune/engines/torch/torch_results.h"
 #include "graphtune/error.h"
 
 namespace graphtune {
 namespace {
 
 constexpr std::string_view kName = "aoti";
-
-// No fmt here: torch's headers hide an fmt of their own among them, whose library is not the one
-// that we link.
-template <typename... Parts>
-EngineError engine_error(const Parts&... parts) {
-  return EngineError(c10::str("engine '", kName, "': ", parts...));
-}
-
-std::string first_line(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) {
-    return "no reason given";
-  }
-  const std::size_t end = text.find_first_of("\r\n", begin);
-  return std::string(text.substr(begin, end == std::string_view::npos ? end : end - begin));
-}
-
-// Must be called in a catch block. torch's own exceptions carry a stack trace, which is left out.
-std::string current_reason() {
-  try {
-    throw;
-  } catch (const c10::Error& error) {
-    return first_line(error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    return first_line(error.what());
-  } catch (...) {
-    return "an exception of unknown type";
-  }
-}
 
 // A runner is a model instance: a few kilobytes, as the weights are shared. They are made once, so
 // there are enough of them for more callers than can run at a time.
@@ -80,7 +51,7 @@ class AotiEngine final : public Engine {
       throw;
     } catch (...) {
       outputs.clear();
-      throw engine_error(current_reason());
+      throw engine_error(kName, current_reason());
     }
   }
 
@@ -102,31 +73,7 @@ class AotiEngine final : public Engine {
       results = loader_.boxed_run(std::move(taken));
     }
 
-    hand_out(results, outputs);
-  }
-
-  void hand_out(std::vector<at::Tensor>& results, std::vector<Tensor>& outputs) const {
-    if (results.size() != file_.result_count) {
-      throw engine_error("gave ", results.size(), " results, its ", EngineFile::kName, " promises ",
-                         file_.result_count);
-    }
-    for (std::size_t i = 0; i < file_.outputs.size(); ++i) {
-      const at::Tensor& result = results[file_.outputs[i].result];
-      if (!result.defined() || result.layout() != at::kStrided) {
-        throw engine_error("output ", i, " is no dense tensor");
-      }
-      file_.check_output(i, static_cast<DType>(result.scalar_type()),
-                         static_cast<std::size_t>(result.dim()));
-    }
-    std::vector<Tensor> taken;
-    taken.reserve(results.size());
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      taken.push_back(take_from_torch(results[i], count_sharers(results, i)));
-    }
-    outputs.reserve(file_.outputs.size());
-    for (const EngineFile::Output& output : file_.outputs) {
-      outputs.push_back(taken[output.result]);
-    }
+    hand_out(file_, results, outputs);
   }
 
   EngineFile file_;
@@ -159,7 +106,7 @@ DeviceType check_machine(const EngineFile& file) {
                        : (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 1 : 0);
   const std::string& isa = metadata["AOTI_CPU_ISA"];
   if (isa_level(isa) > here) {
-    throw engine_error(file.path().string(), " was built for ", isa,
+    throw engine_error(kName, file.path().string(), " was built for ", isa,
                        ", which this processor does not have; tune again on this machine");
   }
 #elif defined(__aarch64__)
@@ -168,8 +115,8 @@ DeviceType check_machine(const EngineFile& file) {
   constexpr std::string_view kMachine = "";
 #endif
   if (!machine.empty() && !kMachine.empty() && machine != kMachine) {
-    throw engine_error(file.path().string(), " was built for ", machine, ", this machine is ",
-                       kMachine);
+    throw engine_error(kName, file.path().string(), " was built for ", machine,
+                       ", this machine is ", kMachine);
   }
   const std::string& device = metadata["AOTI_DEVICE_KEY"];
   return device.empty() ? DeviceType::Cpu : device_type_from_string(device);
@@ -190,7 +137,7 @@ class AotiBackend final : public Backend {
     } catch (const Error&) {
       throw;
     } catch (...) {
-      throw engine_error("can't load ", path, ": ", current_reason());
+      throw engine_error(kName, "can't load ", path, ": ", current_reason());
     }
   }
 };

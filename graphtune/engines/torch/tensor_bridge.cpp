@@ -1,5 +1,7 @@
 #include "graphtune/engines/torch/tensor_bridge.h"
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -23,26 +25,32 @@ at::Tensor borrow_as_torch(const Tensor& tensor) {
       .make_tensor();
 }
 
-std::size_t count_sharers(const std::vector<at::Tensor>& tensors, std::size_t index) {
-  const auto* storage = tensors[index].storage().unsafeGetStorageImpl();
-  std::size_t count = 0;
-  for (const at::Tensor& other : tensors) {
-    count += other.storage().unsafeGetStorageImpl() == storage ? 1 : 0;
+bool is_owned_by(const std::vector<at::Tensor>& tensors, std::size_t index) {
+  const c10::Storage& storage = tensors[index].storage();
+  const c10::Allocator* allocator = c10::GetAllocator(tensors[index].device().type());
+  if (allocator == nullptr || storage.data_ptr().get_deleter() != allocator->raw_deleter()) {
+    return false;
   }
-  return count;
+  // Of each tensor over this memory: how often it is in the list. An interpreter may give the very
+  // tensor that it keeps as a constant, so both the tensors and the memory are counted.
+  std::map<const c10::TensorImpl*, std::size_t> listed;
+  for (const at::Tensor& other : tensors) {
+    if (other.storage().unsafeGetStorageImpl() == storage.unsafeGetStorageImpl()) {
+      ++listed[other.unsafeGetTensorImpl()];
+    }
+  }
+  return storage.use_count() <= listed.size() &&
+         std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& other) {
+           const auto found = listed.find(other.unsafeGetTensorImpl());
+           return found == listed.end() || other.use_count() <= found->second;
+         });
 }
 
-Tensor take_from_torch(at::Tensor tensor, std::size_t sharers) {
+Tensor take_from_torch(at::Tensor tensor, bool owned) {
   if (tensor.is_conj() || tensor.is_neg()) {
     tensor = tensor.resolve_conj().resolve_neg();
-  } else {
-    const c10::Storage& storage = tensor.storage();
-    const c10::Allocator* allocator = c10::GetAllocator(tensor.device().type());
-    const bool owned =
-        allocator != nullptr && storage.data_ptr().get_deleter() == allocator->raw_deleter();
-    if (!owned || storage.use_count() > sharers) {
-      tensor = tensor.clone();
-    }
+  } else if (!owned) {
+    tensor = tensor.clone();
   }
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();

