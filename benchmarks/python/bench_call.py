@@ -233,8 +233,8 @@ def rotating_graphs(tiny: TunedTiny, backend: str, count: int) -> Iterator[Group
                 module(*tiny_call(batch), mode=mode)
     specs = module.graph_specs
     plan: list[tuple[str, dict[str, tuple[int, int]]]] = [(backend, {})]
-    engines = [(backend, backend, tiny.engine_folder)]
-    router = _core.make_router([_core.make_graph(spec, plan, engines, [-1], 1) for spec in specs], module.strict)
+    engines = [(backend, backend, tiny.engine_folder, 1)]
+    router = _core.make_router([_core.make_graph(spec, plan, engines, [-1]) for spec in specs], module.strict)
     templates = [torch.empty(0) for _ in specs]
     module.install(tuned_router(router, module.signature, templates, tiny.model), specs, None)
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,7 +33,9 @@ class GRAPHTUNE_API Engine {
 };
 
 struct EngineOptions {
-  int threads = 0;  ///< intra-op threads; 0: as many as the runtime takes by default
+  /// Intra-op threads; 0: as many as the engine was built for (engine.json's "threads"), which is
+  /// the runtime's choice unless the build was told otherwise.
+  int threads = 0;
 };
 
 /// A technology that can load engines. Registered by the engine's shared library when it is opened.
@@ -45,6 +48,12 @@ class GRAPHTUNE_API Backend {
   [[nodiscard]] virtual std::string version() const = 0;
   /// Empty when it can be used here, else why not ("no CUDA device").
   [[nodiscard]] virtual std::string unavailable_reason() const { return {}; }
+  /// The same for engines with these options (engine.json's "options"), which may need more: a
+  /// device, a part of the runtime. Throws EngineError for options that the backend doesn't know.
+  [[nodiscard]] virtual std::string unavailable_reason_for(
+      const std::map<std::string, std::string>& /*options*/) const {
+    return unavailable_reason();
+  }
   /// Whether what load() loads is code, which can do anything that the process can: machine code,
   /// or a program for an interpreter that keeps it from nothing. It is for the backend to say: a
   /// bundle's own word can't be relied on.

@@ -19,6 +19,7 @@ using Json = nlohmann::json;
 constexpr std::uintmax_t kMaxBytes = 16u << 20;
 constexpr std::int64_t kMaxIndex = 1 << 24;
 constexpr std::int64_t kMaxRank = 64;
+constexpr std::int64_t kMaxThreads = 1 << 16;
 constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 48;
 
 [[noreturn]] void refuse(const std::string& field, std::string_view what) {
@@ -198,6 +199,9 @@ EngineFile parse_engine_file(std::string_view text) {
   }
   file.options = parse_texts(root, "options");
   file.versions = parse_texts(root, "versions");
+  if (root.contains("threads")) {
+    file.threads = static_cast<int>(integer_member(root, "threads", {}, kMaxThreads));
+  }
   const std::map<std::string, std::string> built_for = parse_texts(root, "built_for");
   if (const auto device = built_for.find("device"); device != built_for.end()) {
     try {

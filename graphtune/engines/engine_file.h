@@ -47,10 +47,14 @@ struct GRAPHTUNE_API EngineFile {
       options;  ///< for the engine's runtime; what is no string as JSON writes it
   std::map<std::string, std::string> versions;  ///< of the libraries that built it
   DeviceType device_type = DeviceType::Cpu;     ///< where it takes its inputs: "built_for"
-  std::size_t tensor_count = 0;                 ///< a call has at least so many tensors
-  std::size_t result_count = 0;                 ///< the engine gives at least so many results
+  int threads = 0;               ///< that it was built and measured with; 0: the runtime's choice
+  std::size_t tensor_count = 0;  ///< a call has at least so many tensors
+  std::size_t result_count = 0;  ///< the engine gives at least so many results
 
   [[nodiscard]] std::filesystem::path path() const { return folder / file; }
+
+  /// Threads to run with: those that the loader asks for, else those of the build.
+  [[nodiscard]] int thread_count(int asked) const noexcept { return asked > 0 ? asked : threads; }
 
   /// Count, dtype, rank, fixed sizes and contiguity of the inputs that the engine takes, all on a
   /// device of kind `device`. Throws EngineError.

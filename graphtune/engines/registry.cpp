@@ -169,10 +169,13 @@ Backend& find_backend(std::string_view name) {
       tried += fmt::format("\n  {}: {}", file.string(), failure.what());
     }
   }
-  throw EngineError(fmt::format(
-      "backend '{}' is not available. Looked for its library in:{}\n"
-      "Build or install it, or name its folder in the environment variable GRAPHTUNE_ENGINE_PATH.",
-      name, tried));
+  throw EngineError(
+      fmt::format("backend '{}' is not available. Looked for its library in:{}\n"
+                  "Build or install it, or name its folder in the environment variable "
+                  "GRAPHTUNE_ENGINE_PATH. An "
+                  "engine of one's own has to be registered first (register_backend; in Python "
+                  "graphtune.register_engine).",
+                  name, tried));
 }
 
 void register_backend(std::shared_ptr<Backend> backend) {
@@ -188,13 +191,15 @@ void register_backend(std::shared_ptr<Backend> backend) {
   Registry::instance().add(std::move(backend));
 }
 
-BackendInfo backend_info(std::string_view name) {
+BackendInfo backend_info(std::string_view name, const std::map<std::string, std::string>& options) {
   BackendInfo info;
   info.name = name;
   try {
     const Backend& backend = find_backend(name);
     info.version = backend.version();
-    info.unavailable_reason = backend.unavailable_reason();
+    info.loads_native_code = backend.loads_native_code();
+    info.unavailable_reason =
+        options.empty() ? backend.unavailable_reason() : backend.unavailable_reason_for(options);
   } catch (const std::exception& failure) {
     info.unavailable_reason = failure.what();
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,9 +29,11 @@ struct BackendInfo {
   std::string name;
   std::string version;             ///< empty when absent
   std::string unavailable_reason;  ///< empty when usable
+  bool loads_native_code = true;   ///< see Backend
 };
-/// One backend, tried: why it can't be used stands in the result.
-[[nodiscard]] GRAPHTUNE_API BackendInfo backend_info(std::string_view name);
+/// One backend, tried, for engines with these options: why it can't be used stands in the result.
+[[nodiscard]] GRAPHTUNE_API BackendInfo
+backend_info(std::string_view name, const std::map<std::string, std::string>& options = {});
 /// The backends of this build and those registered, each tried.
 [[nodiscard]] GRAPHTUNE_API std::vector<BackendInfo> list_backends();
 

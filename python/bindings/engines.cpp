@@ -3,19 +3,23 @@
 #include "bindings/engines.h"
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/object.h"
+#include "bindings/python_engine.h"
 #include "bindings/stub_types.h"
 #include "bindings/tensor_access.h"
+#include "graphtune/engines/cuda_device.h"
 #include "graphtune/engines/engine.h"
 #include "graphtune/engines/registry.h"
 #include "graphtune/error.h"
@@ -126,13 +130,31 @@ void bind_engines(nb::module_& module) {
       .def_ro("name", &BackendInfo::name)
       .def_ro("version", &BackendInfo::version, "Runtime and version; empty when absent")
       .def_ro("unavailable_reason", &BackendInfo::unavailable_reason, "Empty when it can be used")
+      .def_ro("loads_native_code", &BackendInfo::loads_native_code,
+              "What it loads is code: a bundle's needs the caller's word")
       .def("__repr__", [](const BackendInfo& info) {
         return "BackendInfo(" + info.name + ": " +
                (info.unavailable_reason.empty() ? info.version : info.unavailable_reason) + ")";
       });
   module.def(
-      "backend_info", [](const std::string& name) { return backend_info(name); }, "name"_a,
-      "One backend, tried; opens no other.");
+      "backend_info",
+      [](const std::string& name, const std::map<std::string, std::string>& options) {
+        return backend_info(name, options);
+      },
+      "name"_a, "options"_a = std::map<std::string, std::string>(),
+      "One backend, tried for engines with these options; opens no other.");
+  module.def("cuda_unavailable_reason", &cuda_unavailable_reason,
+             "Why there is no CUDA device; empty where there is one.");
+  module.def(
+      "register_python_backend",
+      [](const std::string& name, const std::string& class_name) {
+        register_backend(std::make_shared<PythonBackend>(name, class_name));
+      },
+      "name"_a, "class_name"_a,
+      "Joins engines that are written in Python: a class by 'module:qualname'. Raises ValueError.");
+  // Imported when it is first asked for.
+  register_backend(
+      std::make_shared<PythonBackend>("inductor", "graphtune.inductor_engine:InductorEngine"));
   module.def("list_backends", &list_backends, "Backends of this installation, each tried.");
 
   nb::class_<LoadedEngine>(module, "Engine",

@@ -105,12 +105,12 @@ nb::object result_with_tensors(const nb::handle result, const TensorSequence& te
 // --- routing
 // --------------------------------------------------------------------------------------
 
-// (name, backend, folder)
-using EngineFolder = std::tuple<std::string, std::string, Path>;
+// (name, backend, folder, threads)
+using EngineFolder = std::tuple<std::string, std::string, Path, int>;
 
 RoutedGraph make_graph(const GraphSpec& spec, const PlanEntries& plan,
                        const std::vector<EngineFolder>& engines,
-                       std::vector<std::int32_t> output_alias, int threads) {
+                       std::vector<std::int32_t> output_alias) {
   RoutedGraph graph;
   graph.name = spec.name();
   graph.key = spec.input_spec().key();
@@ -122,7 +122,7 @@ RoutedGraph make_graph(const GraphSpec& spec, const PlanEntries& plan,
     graph.contract = spec.contract();
     graph.fixed_constants = spec.fixed_constants();
     graph.plan = make_plan(plan);
-    for (const auto& [name, backend, folder] : engines) {
+    for (const auto& [name, backend, folder, threads] : engines) {
       graph.engines.push_back(
           {name, find_backend(backend).load(folder, EngineOptions{.threads = threads})});
     }
@@ -363,8 +363,8 @@ void bind_routing(nb::module_& module) {
       .def_ro("name", &RoutedGraph::name)
       .def_ro("eager_reason", &RoutedGraph::eager_reason);
   module.def("make_graph", &make_graph, "spec"_a, "plan"_a, "engines"_a, "output_alias"_a,
-             "threads"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
-             "Loads engines (name, backend, folder). Raises EngineError.");
+             nb::call_guard<nb::gil_scoped_release>(),
+             "Loads engines (name, backend, folder, threads). Raises EngineError.");
 
   nb::class_<Router>(module, "Router", "Sends calls to the engines of their graphs")
       .def("stats", &stats_of);

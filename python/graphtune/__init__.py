@@ -24,9 +24,18 @@ if _TYPE_CHECKING:
     from graphtune._core import list_backends
     from graphtune.bundles import LoadedModule, load, save
     from graphtune.contracts import Batch, Dynamic
+    from graphtune.engine_configs import (
+        AotiConfig,
+        EngineConfig,
+        InductorConfig,
+        OnnxRuntimeConfig,
+        OpenVINOConfig,
+        TorchScriptConfig,
+    )
     from graphtune.inspection import inspect
     from graphtune.inspection_result import Inspection
     from graphtune.module import Module
+    from graphtune.python_engines import register_engine
     from graphtune.result import TuneResult
     from graphtune.strategies import FirstWins, LatencyBudget, MaxThroughput, MinLatency, OneBackend, Strategy
     from graphtune.tune_options import TuneOptions
@@ -35,9 +44,12 @@ if _TYPE_CHECKING:
 
 # Imported when they are first used: worker processes, and programs that only look at metadata, start without them.
 _LAZY = {
+    "AotiConfig": "engine_configs",
     "Batch": "contracts",
     "Dynamic": "contracts",
+    "EngineConfig": "engine_configs",
     "FirstWins": "strategies",
+    "InductorConfig": "engine_configs",
     "Inspection": "inspection_result",
     "LatencyBudget": "strategies",
     "LoadedModule": "bundles",
@@ -45,12 +57,16 @@ _LAZY = {
     "MinLatency": "strategies",
     "Module": "module",
     "OneBackend": "strategies",
+    "OnnxRuntimeConfig": "engine_configs",
+    "OpenVINOConfig": "engine_configs",
     "Strategy": "strategies",
+    "TorchScriptConfig": "engine_configs",
     "TuneOptions": "tune_options",
     "TuneResult": "result",
     "inspect": "inspection",
     "list_backends": "_core",
     "load": "bundles",
+    "register_engine": "python_engines",
     "save": "bundles",
     "tune": "tuner",
     "unwrap": "wrapping",
@@ -74,15 +90,18 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AotiConfig",
     "Batch",
     "BundleError",
     "Dynamic",
+    "EngineConfig",
     "EngineError",
     "Error",
     "FirstWins",
     "GraphSpec",
     "GraphtuneTypeError",
     "GraphtuneValueError",
+    "InductorConfig",
     "InfoLevel",
     "Inspection",
     "LatencyBudget",
@@ -93,10 +112,13 @@ __all__ = [
     "MissError",
     "Module",
     "OneBackend",
+    "OnnxRuntimeConfig",
+    "OpenVINOConfig",
     "RecordingModule",
     "SampleMetadata",
     "Strategy",
     "TensorSpec",
+    "TorchScriptConfig",
     "TuneError",
     "TuneOptions",
     "TuneResult",
@@ -106,6 +128,7 @@ __all__ = [
     "inspect",
     "list_backends",
     "load",
+    "register_engine",
     "register_type",
     "save",
     "tune",

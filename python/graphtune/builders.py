@@ -13,6 +13,7 @@ engine.json, which an engine reads when it is loaded:
   ranges    symbol -> [low, high], what it was built for
   options   for the engine's runtime: strings, numbers and booleans
   build_options  what the job asked for
+  threads   to run with, unless the loader asks for others; 0: the runtime's choice
   versions  of what built it
   built_for {"machine", "cpu_capability", "device"}: what the artefact's code needs
 """
@@ -31,7 +32,16 @@ from .exporting import resize_example
 from .probing import corners
 from .size_expressions import evaluate, ranges_of
 
-__all__ = ["build_aoti", "build_openvino", "check_at_range_ends", "device_type", "dtype_name", "engine_facts", "range_ends"]
+__all__ = [
+    "build_aoti",
+    "build_openvino",
+    "check_at_range_ends",
+    "device_type",
+    "dtype_name",
+    "engine_facts",
+    "range_ends",
+    "tensors_at",
+]
 
 Job = Mapping[str, Any]
 Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
@@ -69,6 +79,7 @@ def engine_facts(job: Job, program: torch.export.ExportedProgram, file: str, fil
         "ranges": {name: list(span) for name, span in job["ranges"].items()},
         "options": {},
         "build_options": job["options"],
+        "threads": job["threads"],
         "versions": {"torch": torch.__version__},
         "built_for": {
             "machine": platform.machine(),
@@ -88,17 +99,25 @@ def range_ends(job: Job, most: int = 16) -> list[dict[str, int]]:
     return [point.values for point in dict.fromkeys([*ends[:1], *ends[-1:], *ends])][:most]
 
 
+def tensors_at(
+    examples: Sequence[torch.Tensor], shapes: Sequence[Sequence[int | str]], sizes: Mapping[str, int]
+) -> list[torch.Tensor]:
+    """The example tensors, brought to these sizes of the symbols."""
+    tensors = []
+    for example, shape in zip(examples, shapes, strict=True):
+        tensor = example
+        for axis, size in enumerate(shape):
+            tensor = resize_example(tensor, axis, int(evaluate(size, sizes)))
+        tensors.append(tensor.contiguous())
+    return tensors
+
+
 def check_at_range_ends(job: Job, program: torch.export.ExportedProgram, run: Run) -> None:
     """Runs an engine where its ranges end. Values are for validation to compare; here it must run, and shapes fit."""
     examples = program.example_inputs[0] if program.example_inputs else ()
     reference = program.module()
     for sizes in range_ends(job):
-        tensors = []
-        for example, shape in zip(examples, job["shapes"], strict=True):
-            tensor = example
-            for axis, size in enumerate(shape):
-                tensor = resize_example(tensor, axis, int(evaluate(size, sizes)))
-            tensors.append(tensor.contiguous())
+        tensors = tensors_at(examples, job["shapes"], sizes)
         with torch.no_grad():
             expected = reference(*[tensor.clone() for tensor in tensors])
             actual = run(tensors)
@@ -124,6 +143,8 @@ def build_aoti(job: Job) -> dict[str, Any]:
     package = Path(job["output"]) / "model.pt2"
     package.unlink(missing_ok=True)
     options = {"freezing": True, **job["options"]}
+    if job["threads"]:
+        options["cpp.threads"] = job["threads"]  # the code has its threads written in
     with torch.no_grad():
         torch._inductor.aoti_compile_and_package(program, package_path=str(package), inductor_configs=options)
     compiled = torch._inductor.aoti_load_package(str(package))
@@ -181,6 +202,8 @@ def build_openvino(job: Job) -> dict[str, Any]:
 
     program = torch.export.load(job["program"])
     original = torch.export.load(job["program"])
+    if device_type(original) != "cpu":
+        raise ValueError(f"the program is on {device_type(original)}, this engine takes tensors of the CPU")
     for what, tensors in (("input", user_inputs(original)), ("output", user_outputs(original))):
         for place, value in enumerate(tensors):
             if value.dtype == torch.float64:
@@ -205,7 +228,8 @@ def build_openvino(job: Job) -> dict[str, Any]:
     openvino.save_model(model, str(folder / "model.xml"), compress_to_fp16=False)
     # Without the hint, a CPU with bfloat16 units computes in bfloat16.
     options = {"INFERENCE_PRECISION_HINT": "f32", **job["options"]}
-    compiled = openvino.Core().compile_model(str(folder / "model.xml"), "CPU", options)
+    threads = {"INFERENCE_NUM_THREADS": job["threads"]} if job["threads"] else {}
+    compiled = openvino.Core().compile_model(str(folder / "model.xml"), "CPU", {**options, **threads})
     dtypes = [getattr(torch, dtype_name(value)) for value in user_outputs(original)]
 
     def run(tensors: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -26,6 +26,7 @@ _LOG_FILE = "build.log"
 # Where each backend's builder is found: "module:function", imported in the worker only.
 _BUILDERS: dict[str, str] = {
     "aoti": "graphtune.builders:build_aoti",
+    "inductor": "graphtune.python_engines:build_engine",
     "onnxruntime": "graphtune.builder_onnxruntime:build_onnxruntime",
     "openvino": "graphtune.builders:build_openvino",
     "torchscript": "graphtune.builder_torchscript:build_torchscript",
@@ -46,7 +47,10 @@ def builder_names() -> list[str]:
 
 @dataclass(frozen=True)
 class BuildJob:
-    """What to build: `shapes`, `ranges` and `conditions` are those of the ExportedGraph behind `program`."""
+    """What to build: `shapes`, `ranges` and `conditions` are those of the ExportedGraph behind `program`.
+
+    `name` is the candidate's, which a backend with options of its own doesn't share with the backend.
+    """
 
     backend: str
     program: str
@@ -55,6 +59,10 @@ class BuildJob:
     ranges: dict[str, tuple[int, int]]
     conditions: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
+    threads: int = 0  # of the engine; 0: the runtime's choice
+    opt: dict[str, int] = field(default_factory=dict)  # the usual values of symbols, where the user named them
+    name: str = ""
+    engine_class: str = ""  # "module:qualname" where the backend is written in Python
     time_limit_s: float = 900.0
     memory_share: float = 0.8  # of the machine's memory
 

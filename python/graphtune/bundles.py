@@ -34,9 +34,6 @@ __all__ = [
     "save",
 ]
 
-# What they load is code that runs as part of the process: machine code, or a program that nothing holds back.
-_NATIVE_BACKENDS = frozenset({"aoti", "torchscript"})
-
 
 def save(module: Any, path: str | os.PathLike[str]) -> Path:
     """Writes one tuned module, or several, to the folder ``path``: manifests and engines, without any pickle.
@@ -85,11 +82,16 @@ def bundle_writer(name: str, strict: bool, signature: Any, graphs: Sequence[Tune
     for graph in graphs:
         plan = [(entry.engine, dict(entry.limits)) for entry in graph.plan]
         engines = [
-            (engine.name, engine.backend, engine.folder, engine.backend in _NATIVE_BACKENDS, json.dumps(engine.info))
+            (engine.name, engine.backend, engine.folder, _is_code(engine.backend), json.dumps(engine.info))
             for engine in graph.engines
         ]
         writer.add_graph(graph.spec, plan, engines, graph.output_alias)
     return writer
+
+
+def _is_code(backend: str) -> bool:
+    """What it loads runs as part of the process: machine code, or a program that nothing holds back."""
+    return _core.backend_info(backend).loads_native_code
 
 
 def load(
@@ -109,9 +111,11 @@ def load(
     the paths that are their names, and name -> ``Module`` is given. When one can't be loaded, the pipeline is as it
     was.
 
+    ``threads`` replaces what the engines were tuned with; engines of one's own have to be registered before.
+
     The models' weights must be those that were tuned, else a ``GraphtuneValueError`` is raised. Every file is checked
-    before it is used (``BundleError``). AOTInductor engines are native code: by default they are loaded from bundles
-    that were built on this machine; ``allow_native_code=True`` allows those of others.
+    before it is used (``BundleError``). Engines of AOTInductor, TorchScript and Python are code: by default they are
+    loaded from bundles that were built on this machine; ``allow_native_code=True`` allows those of others.
     """
     options = LoadOptions(allow_native_code, miss_policy, threads)
     folder = bundle_path(path)

@@ -76,7 +76,7 @@ class BuildCache:
             "backend": backend,
             "options": dict(options),
             "versions": dict(versions),
-            "machine": [platform.machine(), torch.backends.cpu.get_cpu_capability(), _processor()],
+            "machine": [platform.machine(), torch.backends.cpu.get_cpu_capability(), _processor(), *_cuda_devices()],
             "threads": torch.get_num_threads(),
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:32]
@@ -148,6 +148,12 @@ class Staging:
 def file_digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _cuda_devices() -> list[str]:
+    if not torch.cuda.is_available():
+        return []
+    return [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
 
 
 def _processor() -> str:

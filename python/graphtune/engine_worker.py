@@ -99,11 +99,12 @@ def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
 
 
 def serve(setup: Mapping[str, Any]) -> Callable[[str, Mapping[str, Any]], Any]:
-    """Loads the engines of ``setup``: ``engines`` (name -> (backend, folder)), ``threads``, ``tolerances`` by dtype
-    name, ``output_names``."""
-    threads = setup.get("threads", 0)
-    engines = {
-        name: _core.Engine(backend, Path(folder), threads) for name, (backend, folder) in setup["engines"].items()
-    }
+    """Loads the engines of ``setup``: ``engines`` (name -> (backend, folder, threads, its class if that is written in
+    Python)), ``tolerances`` by dtype name, ``output_names``."""
+    engines = {}
+    for name, (backend, folder, threads, class_name) in setup["engines"].items():
+        if class_name:
+            _core.register_python_backend(backend, class_name)
+        engines[name] = _core.Engine(backend, Path(folder), threads)
     server = _Server(engines, setup.get("tolerances", {}), list(setup["output_names"]))
     return server.handle

@@ -163,10 +163,11 @@ class GraphTuner:
         """Builds, validates and measures the candidates, stage by stage, until one gives a plan with an engine."""
         strategy = self._options.strategy
         plan, found = [PlanEntry(EAGER)], dict[str, EngineFolder]()
-        for names in strategy.stages(self._options.backends):
+        usual = {symbol: axis.opt for symbol, axis in self._widened.items() if axis.opt is not None}
+        for names in strategy.stages(tuple(config.name for config in self._options.configs)):
             trials = Trials(self._options, _core.output_names(self._spec), self._eager_call, self._flat_verify())
             try:
-                candidates, engines = build_candidates(exported, dataclasses.replace(self._options, backends=names))
+                candidates, engines = build_candidates(exported, self._options.only(names), usual)
                 self._result.candidates += candidates
                 found |= engines
                 trials.validate(candidates, engines, cases)
@@ -354,6 +355,7 @@ class GraphTuner:
             "peak_memory_bytes": candidate.peak_memory_bytes,
             "speed_ups": [dataclasses.asdict(speed) for speed in candidate.speed_ups],
             "versions": engine.info.get("versions", {}),
+            "options": candidate.options,
         }
         return dataclasses.replace(engine, info=info)
 

@@ -164,7 +164,7 @@ class Module(RecordingModule):
             tuned = [self._graphtune_tune_graph(index, options) for index in range(len(super().graph_specs))]
         if self._graphtune_unrecorded:
             tuned[-1].result.notes.append(f"other calls could not be recorded: {self._graphtune_unrecorded}")
-        router = _core.make_router([self._graphtune_load(graph, options) for graph in tuned], self.strict)
+        router = _core.make_router([self._graphtune_load(graph) for graph in tuned], self.strict)
         templates = [graph.template for graph in tuned]
         serving = tuned_router(router, self.signature, templates, self.wrapped)
         self.install(serving, [graph.spec for graph in tuned], tuned)
@@ -194,10 +194,10 @@ class Module(RecordingModule):
     def _graphtune_stored_samples(self, index: int) -> list[Sample]:
         return [Sample(each.args, each.kwargs, each.outputs, each.batch_size) for each in self.samples(index)]
 
-    def _graphtune_load(self, graph: TunedGraph, options: TuneOptions) -> Any:
+    def _graphtune_load(self, graph: TunedGraph) -> Any:
         plan = [(entry.engine, dict(entry.limits)) for entry in graph.plan]
-        engines = [(engine.name, engine.backend, engine.folder) for engine in graph.engines]
-        return _core.make_graph(graph.spec, plan, engines, graph.output_alias, options.threads)
+        engines = [(engine.name, engine.backend, engine.folder, engine.threads) for engine in graph.engines]
+        return _core.make_graph(graph.spec, plan, engines, graph.output_alias)
 
     def install(self, router: Any, specs: Sequence[Any], tuned: list[TunedGraph] | None, bundle: Any = None) -> None:
         """Puts a router to use, at once for all threads. For ``tune`` and ``load``, which gives the bundle."""

@@ -38,12 +38,15 @@ class CandidateResult:
 
     ``peak_memory_bytes`` is what its process held at most, with the interpreter and torch.
     ``status``: ``chosen``, ``valid`` (right values, but another was better), ``rejected`` (wrong values), or ``failed``
-    (not built or not loaded); ``reason`` says why in one line.
+    (not built or not loaded); ``reason`` says why in one line. ``name`` is that of the ``backend``, with the options
+    that are not its defaults; ``options`` has them all.
     """
 
     name: str
     status: str
     reason: str = ""
+    backend: str = ""
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
     build_seconds: float = 0.0
     reused: bool = False
     max_deviation: float | None = None

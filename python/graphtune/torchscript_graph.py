@@ -47,9 +47,11 @@ def save_torchscript(program: torch.export.ExportedProgram, path: str, freeze: b
 
     Raises NotImplementedError for what TorchScript has no operator for.
     """
-    torch._C._create_function_from_graph("forward", torchscript_graph(program)).save(path)
+    function: Any = torch._C._create_function_from_graph("forward", torchscript_graph(program))
+    function.save(path)
     if freeze:
-        module = torch.jit.load(path)
+        read: Any = torch.jit.load  # without annotations
+        module = read(path)
         module.training = False
         torch.jit.freeze(module).save(path)
 

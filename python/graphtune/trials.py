@@ -14,6 +14,7 @@ from .measurements import EAGER, Measurements
 from .planning import PlanEntry, plan_engines
 from .probing import Point, Ranges
 from .processes import Worker, WorkerFailure
+from .python_engines import class_of
 from .result import CandidateResult, SpeedUp
 from .tune_options import TuneOptions
 from .turns import LocalParticipant, Participant, WorkerParticipant, take_turns
@@ -184,8 +185,10 @@ class Trials:
 
     def _start(self, name: str, engines: Sequence[EngineFolder]) -> Worker:
         setup: dict[str, Any] = {
-            "engines": {engine.name: [engine.backend, str(Path(engine.folder))] for engine in engines},
-            "threads": self._options.threads,
+            "engines": {
+                engine.name: [engine.backend, str(Path(engine.folder)), engine.threads, class_of(engine.backend)]
+                for engine in engines
+            },
             "tolerances": {dtype: list(pair) for dtype, pair in self._options.tolerances.items()},
             "output_names": self._names,
         }

@@ -172,9 +172,15 @@ def make_options(progress: bool, started: float, options: Mapping[str, Any]) -> 
 
     try:
         made = TuneOptions(report=report, **options)
+    except GraphtuneTypeError:
+        raise
     except TypeError as error:
         raise GraphtuneTypeError(f"tune: {error}") from None
-    for backend in (*made.backends, *([made.force] if made.force else [])):
+    candidates = [config.name for config in made.configs]
+    backends = [config.backend for config in made.configs]
+    if made.force and made.force not in candidates:
+        backends.append(made.force)
+    for backend in backends:
         if backend not in builder_names():
             raise GraphtuneValueError(f"backends: {backend!r} is none of {', '.join(builder_names())}")
     return made

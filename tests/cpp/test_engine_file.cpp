@@ -79,6 +79,16 @@ TEST(EngineFile, ErrorsNameTheField) {
               HasSubstr("versions: must be an object"));
 }
 
+TEST(EngineFile, ThreadsOfTheBuildHoldUnlessTheLoaderAsksForOthers) {
+  EXPECT_EQ(parse_engine_file(kGood).thread_count(0), 0);
+  EXPECT_EQ(parse_engine_file(kGood).thread_count(3), 3);
+  const EngineFile file = parse_engine_file(edited("\"ranges\"", "\"threads\": 2, \"ranges\""));
+  EXPECT_EQ(file.thread_count(0), 2);
+  EXPECT_EQ(file.thread_count(3), 3);
+  EXPECT_THAT(error_of(edited("\"ranges\"", "\"threads\": -1, \"ranges\"")),
+              HasSubstr("threads: "));
+}
+
 TEST(EngineFile, SaysWhichDeviceItIsFor) {
   EXPECT_EQ(parse_engine_file(kGood).device_type, DeviceType::Cpu);
   const std::string cuda =

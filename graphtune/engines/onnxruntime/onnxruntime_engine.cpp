@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "graphtune/engines/engine_file.h"
 #include "graphtune/engines/onnxruntime/element_types.h"
 #include "graphtune/engines/onnxruntime/runtime.h"
+#include "graphtune/engines/onnxruntime/session_settings.h"
 #include "graphtune/error.h"
 
 namespace graphtune {
@@ -170,16 +172,18 @@ class OnnxRuntimeEngine final : public Engine {
   std::vector<ONNXTensorElementDataType> input_types_;
 };
 
-Ort::SessionOptions session_options(const EngineFile& file, const EngineOptions& options) {
+Ort::SessionOptions session_options(const EngineFile& file, const SessionSettings& settings,
+                                    const EngineOptions& options) {
   Ort::SessionOptions session;
-  session.SetGraphOptimizationLevel(ORT_ENABLE_ALL);
-  session.SetIntraOpNumThreads(options.threads);
+  session.SetGraphOptimizationLevel(settings.optimization);
+  session.SetIntraOpNumThreads(file.thread_count(options.threads));
   // A pattern is kept for each set of input sizes: with sizes that vary, that is memory without
   // end.
   session.DisableMemPattern();
-  for (const auto& [name, value] : file.options) {
+  for (const auto& [name, value] : settings.config) {
     session.AddConfigEntry(name.c_str(), value.c_str());
   }
+  append_providers(session, settings);
   return session;
 }
 
@@ -196,6 +200,12 @@ class OnnxRuntimeBackend final : public Backend {
     return OnnxRuntime::instance().unavailable_reason;
   }
 
+  [[nodiscard]] std::string unavailable_reason_for(
+      const std::map<std::string, std::string>& options) const override {
+    const std::string reason = unavailable_reason();
+    return reason.empty() ? providers_unavailable_reason(parse_settings(options)) : reason;
+  }
+
   // A model is data; custom operators, which are code, are not loaded.
   [[nodiscard]] bool loads_native_code() const noexcept override { return false; }
 
@@ -204,9 +214,17 @@ class OnnxRuntimeBackend final : public Backend {
     EngineFile file = read_engine_file(folder, kName);
     Ort::Env& environment = OnnxRuntime::environment();
     const std::string path = file.path().string();
+    if (file.device_type != DeviceType::Cpu) {
+      throw engine_error("{} was built for {}, but this engine takes and gives tensors of the CPU",
+                         path, to_string(file.device_type));
+    }
+    const SessionSettings settings = parse_settings(file.options);
+    if (const std::string reason = providers_unavailable_reason(settings); !reason.empty()) {
+      throw engine_error("can't load {}: {}", path, reason);
+    }
     try {
-      auto session =
-          std::make_shared<Ort::Session>(environment, path.c_str(), session_options(file, options));
+      auto session = std::make_shared<Ort::Session>(environment, path.c_str(),
+                                                    session_options(file, settings, options));
       return std::make_shared<OnnxRuntimeEngine>(std::move(file), std::move(session));
     } catch (const Error&) {
       throw;

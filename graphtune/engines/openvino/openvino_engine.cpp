@@ -238,6 +238,11 @@ class OpenVinoBackend final : public Backend {
                                              const EngineOptions& options) override {
     EngineFile file = read_engine_file(folder, kName);
     const std::string path = file.path().string();
+    if (file.device_type != DeviceType::Cpu) {
+      throw EngineError(
+          fmt::format("engine '{}': {} was built for {}, but this engine takes tensors of the CPU",
+                      kName, path, to_string(file.device_type)));
+    }
     try {
       ov::CompiledModel model =
           core().compile_model(core().read_model(path), "CPU", properties(file, options));
@@ -261,8 +266,8 @@ class OpenVinoBackend final : public Backend {
     for (const auto& [name, value] : file.options) {
       map[name] = value == "true" ? "YES" : value == "false" ? "NO" : value;  // OpenVINO's words
     }
-    if (options.threads > 0) {
-      map.insert_or_assign(ov::inference_num_threads.name(), options.threads);
+    if (const int threads = file.thread_count(options.threads); threads > 0) {
+      map.insert_or_assign(ov::inference_num_threads.name(), threads);
     }
     map.insert_or_assign(ov::cache_dir.name(),
                          std::string());  // an engine writes no files, whatever its options say

@@ -10,6 +10,7 @@
 #include <torch/headeronly/version.h>
 
 #include "graphtune/engines/concurrency_limit.h"
+#include "graphtune/engines/cuda_device.h"
 #include "graphtune/engines/engine.h"
 #include "graphtune/engines/engine_file.h"
 #include "graphtune/engines/torch/tensor_bridge.h"
@@ -35,7 +36,7 @@ class AotiEngine final : public Engine {
   AotiEngine(EngineFile file, DeviceType device, const EngineOptions& options)
       : file_(std::move(file)),
         device_(device),
-        threads_(options.threads),
+        threads_(file_.thread_count(options.threads)),
         limit_(runner_count()),
         loader_(file_.path().string(), "model", /*run_single_threaded=*/false, limit_.count()) {}
 
@@ -133,6 +134,9 @@ class AotiBackend final : public Backend {
     const std::string path = file.path().string();
     try {
       const DeviceType device = check_machine(file);
+      if (device == DeviceType::Cuda && !cuda_unavailable_reason().empty()) {
+        throw engine_error(kName, "can't load ", path, ": ", cuda_unavailable_reason());
+      }
       return std::make_shared<AotiEngine>(std::move(file), device, options);
     } catch (const Error&) {
       throw;

@@ -10,6 +10,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/headeronly/version.h>
 
+#include "graphtune/engines/cuda_device.h"
 #include "graphtune/engines/engine.h"
 #include "graphtune/engines/engine_file.h"
 #include "graphtune/engines/torch/tensor_bridge.h"
@@ -37,7 +38,7 @@ class TorchScriptEngine final : public Engine {
   TorchScriptEngine(EngineFile file, const EngineOptions& options)
       : file_(std::move(file)),
         optimize_(optimizes(file_)),
-        threads_(options.threads),
+        threads_(file_.thread_count(options.threads)),
         module_(torch::jit::load(file_.path().string(),
                                  c10::Device(static_cast<c10::DeviceType>(file_.device_type)))),
         forward_(module_.get_method("forward")) {
@@ -123,6 +124,9 @@ class TorchScriptBackend final : public Backend {
     EngineFile file = read_engine_file(folder, kName);
     const std::string path = file.path().string();
     try {
+      if (file.device_type == DeviceType::Cuda && !cuda_unavailable_reason().empty()) {
+        throw engine_error(kName, "can't load ", path, ": ", cuda_unavailable_reason());
+      }
       return std::make_shared<TorchScriptEngine>(std::move(file), options);
     } catch (const Error&) {
       throw;
