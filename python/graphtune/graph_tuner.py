@@ -164,7 +164,7 @@ class GraphTuner:
         strategy = self._options.strategy
         plan, found = [PlanEntry(EAGER)], dict[str, EngineFolder]()
         usual = {symbol: axis.opt for symbol, axis in self._widened.items() if axis.opt is not None}
-        for names in strategy.stages(tuple(config.name for config in self._options.configs)):
+        for names in strategy.stages([each.name for each in self._options.configs]):
             trials = Trials(self._options, _core.output_names(self._spec), self._eager_call, self._flat_verify())
             try:
                 candidates, engines = build_candidates(exported, self._options.only(names), usual)
