@@ -116,7 +116,7 @@ def build_engine(job: Mapping[str, Any]) -> dict[str, Any]:
     """The builder of all such engines: lets the class build, then loads what it built and runs it at the range ends."""
     from .builders import check_at_range_ends, engine_facts
 
-    class_name, folder = job["engine_class"], Path(job["output"])
+    class_name, folder = job["engine_class"] or class_of(job["backend"]), Path(job["output"])
     built = find_class(class_name)().build(job)
     if not isinstance(built, Mapping) or not isinstance(built.get("file"), str):
         raise TypeError(f"{class_name}.build gave {built!r} instead of a dict with the name of its main file as 'file'")

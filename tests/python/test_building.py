@@ -172,7 +172,7 @@ def samples():
 @pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() == "DEFAULT", reason="no vector unit to build for")
 def test_aoti(exported, tmp_path):
     flat, graph = exported
-    result = build(engine_job(graph, "aoti", tmp_path))
+    result = build(dataclasses.replace(engine_job(graph, "aoti", tmp_path), threads=1))
     assert result.built, result.reason
     assert result.files == ["engine.json", "model.pt2"]
     engine = result.engine
@@ -180,6 +180,8 @@ def test_aoti(exported, tmp_path):
     assert [entry["dtype"] for entry in engine["outputs"]] == [
         "float32", "float32", "bool", "int64", "float32", "int64", "int64",
     ]  # fmt: skip
+    assert engine["threads"] == 1
+    assert engine["built_for"]["device"] == "cpu"
     assert engine["built_for"]["cpu_capability"] == torch.backends.cpu.get_cpu_capability()
     assert engine["versions"] == {"torch": torch.__version__}
     model = torch._inductor.aoti_load_package(str(tmp_path / engine["file"]))
