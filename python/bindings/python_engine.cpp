@@ -80,8 +80,8 @@ class PythonEngine final : public Engine {
  private:
   // The function gives tensors that nobody else holds, without gradients: see python_engines.py.
   void run_checked(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const {
-    // Whatever mode the caller is in, the function sees plain tensors: torch.compile makes other code
-    // for others.
+    // Whatever mode the caller is in, the function sees plain tensors: torch.compile makes other
+    // code for others.
     const c10::InferenceMode plain(false);
     nb::list given;
     for (const EngineFile::Input& input : file_.inputs) {

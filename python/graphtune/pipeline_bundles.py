@@ -29,7 +29,7 @@ def save_modules(modules: Any, path: Path) -> Path:
 
 def load_modules(path: Path, pipeline: Any, options: LoadOptions) -> dict[str, LoadedModule] | dict[str, Module]:
     """See ``graphtune.load``: a folder of several modules."""
-    entries = _core.read_modules(path)
+    entries = [(name, Path(folder)) for name, folder in _core.read_modules(path)]
     if pipeline is None:
         return {name: load_alone(folder, options) for name, folder in entries}
     models = {name: _model_at(pipeline, name, path) for name, _ in entries}

@@ -329,7 +329,8 @@ TEST_P(Engines, OutputsMustBeWhatTheBuildPromised) {
   EXPECT_THAT(message, testing::ContainsRegex("of rank 4"));
 }
 
-INSTANTIATE_TEST_SUITE_P(, Engines, testing::Values("aoti", "onnxruntime", "openvino", "torchscript"),
+INSTANTIATE_TEST_SUITE_P(, Engines,
+                         testing::Values("aoti", "onnxruntime", "openvino", "torchscript"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 }  // namespace
