@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +17,23 @@ from .confirmation import confirm_plan
 from .contracts import widen
 from .errors import TuneError
 from .exporting import ExportedGraph, ExportError, FlatModule, export_flat
+from .graph_calls import Extent, GraphCalls, Sample, run_without_gradients
 from .index_ranges import find_index_ranges
 from .key_order import find_key_order
 from .measurements import EAGER, Measurements
 from .planning import PlanEntry, plan_engines
 from .probing import Point, grid
 from .result import GraphResult, plan_entries
-from .size_expressions import evaluate, holds, symbols_of
+from .size_expressions import symbols_of
 from .traffic import point_weights, typical_values
 from .trials import Trials
 from .tune_options import TuneOptions
 from .unused_constants import find_unused_constants
-from .validation import Case, CaseMaker, Verify
+from .validation import Case, CaseMaker
 
 __all__ = ["GraphTuner", "Sample", "TunedGraph"]
 
 Ranges = dict[str, tuple[int, int]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Sample:
-    """A recorded call and its result."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    outputs: Any
-    batch_size: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,9 +72,8 @@ class GraphTuner:
         self._model = model
         self._signature = signature
         self._spec = spec
-        self._samples = samples
+        self._calls = GraphCalls(model, signature, spec, samples, traffic)
         self._options = options
-        self._traffic = traffic
         self._result = GraphResult(name=spec.name, description=spec.describe(_core.InfoLevel.FULL))
         self._sizes, self._ranges = _core.contract_parts(spec)[:2] if not spec.eager_reason else ([], {})
         self._conditions: list[str] = []
@@ -101,7 +89,7 @@ class GraphTuner:
                     f"{self._spec.sample_count} calls were recorded, fewer than config.min_num_samples = "
                     f"{config.min_num_samples}"
                 )
-            if not self._samples:
+            if not self._calls.samples:
                 raise _StaysEagerError("no sample of it was stored; raise config.max_num_samples_stored above 0")
             self._check_model()
             with tempfile.TemporaryDirectory(prefix="graphtune-tune-") as folder:
@@ -110,6 +98,10 @@ class GraphTuner:
             if self._options.strategy.raises:
                 raise TuneError(f"{self._spec.name}: {reason}") from reason
             return self._stay_eager(str(reason))
+
+    @property
+    def _extent(self) -> Extent:
+        return Extent(self._sizes, self._ranges, self._conditions)
 
     # --- the steps ------------------------------------------------------------------------------------------------
 
@@ -129,15 +121,15 @@ class GraphTuner:
         self._check_key_order()
         self._fix_constants()
         self._result.symbols = dict(self._ranges)
-        recorded = self._recorded_points()
+        recorded = self._calls.recorded_points(self._extent)
         if not recorded:
             raise _StaysEagerError("no recorded call has the sizes that it can be exported for")
-        maker = CaseMaker(self._run_flat(flat), recorded, self._sizes, folder)
+        maker = CaseMaker(run_without_gradients(flat), recorded, self._sizes, folder)
         cases = maker.all_cases(self._ranges, conditions=self._conditions)
         self._result.notes += maker.notes
         if not cases:
             raise _StaysEagerError("the model refuses every sample that was made of the recorded ones")
-        calls = self._recorded_calls()
+        calls = self._calls.recorded_calls(self._extent)
         points = grid(
             self._ranges,
             [point for point, _ in recorded],
@@ -165,7 +157,12 @@ class GraphTuner:
         plan, found = [PlanEntry(EAGER)], dict[str, EngineFolder]()
         usual = {symbol: axis.opt for symbol, axis in self._widened.items() if axis.opt is not None}
         for names in strategy.stages([each.name for each in self._options.configs]):
-            trials = Trials(self._options, _core.output_names(self._spec), self._eager_call, self._flat_verify())
+            trials = Trials(
+                self._options,
+                _core.output_names(self._spec),
+                self._calls.eager_call,
+                self._calls.flat_verify(self._options.verify),
+            )
             try:
                 candidates, engines = build_candidates(exported, self._options.only(names), usual)
                 self._result.candidates += candidates
@@ -181,7 +178,7 @@ class GraphTuner:
         return plan, found
 
     def _check_key_order(self) -> None:
-        sample = self._samples[-1]
+        sample = self._calls.samples[-1]
         found = find_key_order(self._model, sample.args, sample.kwargs, self._signature)
         if found is not None:
             raise _StaysEagerError(
@@ -189,17 +186,12 @@ class GraphTuner:
                 "order), which is no part of a graph; read the keys by name"
             )
 
-    @functools.cached_property
-    def _exported_sample(self) -> Sample:
-        """The call whose structure and constants the exported program has."""
-        return max(self._samples, key=self._element_count)
-
     def _fix_constants(self) -> None:
         """With strict mode off, calls of this graph may have other constants than the engines have built in."""
         if self._spec.input_spec.strict:
             return
-        sample = self._exported_sample
-        unused = find_unused_constants(self._model, self._signature, sample, self._samples)
+        sample = self._calls.exported_sample
+        unused = find_unused_constants(self._model, self._signature, sample, self._calls.samples)
         self._spec = _core.with_fixed_constants(self._spec, sample.args, sample.kwargs, self._signature, unused)
         fixed = len(_core.call_constants(sample.args, sample.kwargs, self._signature)) - len(unused)
         if fixed:
@@ -221,8 +213,8 @@ class GraphTuner:
 
     def _export(self, path: Path) -> tuple[FlatModule, ExportedGraph]:
         """Exports for the learned ranges, then for what the exporter can really do of them."""
-        flat = self._flat_module(self._exported_sample)
-        tensors = self._tensors(self._exported_sample)
+        flat = self._calls.flat_module()
+        tensors = self._calls.tensors(self._calls.exported_sample)
         for _ in range(3):
             self._options.report("exporting")
             try:
@@ -251,7 +243,7 @@ class GraphTuner:
         again = False
         for fixed in exported.fixed_axes:
             if fixed.symbol in self._ranges and self._ranges[fixed.symbol][0] != self._ranges[fixed.symbol][1]:
-                value = self._usual_value(fixed.symbol)
+                value = self._calls.usual_value(fixed.symbol, self._ranges[fixed.symbol][0])
                 self._ranges[fixed.symbol] = (value, value)
                 self._result.notes.append(
                     f"limited to {fixed.symbol} = {value}: the exported program holds input {fixed.input} at one size "
@@ -278,22 +270,6 @@ class GraphTuner:
                 )
             self._ranges = dict(exported.ranges)
         return again
-
-    def _flat_verify(self) -> Verify | None:
-        verify = self._options.verify
-        if verify is None:
-            return None
-        outputs = self._samples[0].outputs
-
-        def judge(expected: list[torch.Tensor], actual: list[torch.Tensor]) -> str:
-            trees = [_core.result_with_tensors(outputs, tensors) for tensors in (expected, actual)]
-            try:
-                verdict = verify(*trees)
-            except AssertionError as error:
-                return f"verify: {' '.join(str(error).split()) or 'an assertion failed'}"
-            return "" if verdict is None or verdict is True else "verify refused the values"
-
-        return judge
 
     def _choose(
         self,
@@ -345,7 +321,7 @@ class GraphTuner:
         for item in exported.aliases:
             alias[item.output] = item.input
         kept = [self._with_info(engines[name]) for name in engines if name in used]
-        return TunedGraph(spec, plan, kept, alias, self._template(), self._result)
+        return TunedGraph(spec, plan, kept, alias, self._calls.template(), self._result)
 
     def _with_info(self, engine: EngineFolder) -> EngineFolder:
         candidate = next(c for c in self._result.candidates if c.name == engine.name)
@@ -364,81 +340,3 @@ class GraphTuner:
         self._result.eager_reason = reason
         self._result.plan = [EAGER]
         return TunedGraph(self._spec, [PlanEntry(EAGER)], [], [], None, self._result)
-
-    # --- calls of the graph as flat tensors -------------------------------------------------------------------------
-
-    def _tensors(self, sample: Sample) -> list[torch.Tensor]:
-        return list(_core.call_tensors(sample.args, sample.kwargs, self._signature))
-
-    def _element_count(self, sample: Sample) -> int:
-        return sum(tensor.numel() for tensor in self._tensors(sample))
-
-    def _flat_module(self, sample: Sample) -> FlatModule:
-        def rebuild(tensors: list[torch.Tensor]) -> tuple[Any, Any]:
-            return _core.call_with_tensors(sample.args, sample.kwargs, tensors, self._signature)
-
-        return FlatModule(self._model, rebuild, lambda result: list(_core.result_tensors(result)))
-
-    @staticmethod
-    def _run_flat(flat: FlatModule) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
-        def run(tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
-            with torch.no_grad():
-                return flat(*tensors)
-
-        return run
-
-    def _eager_call(self, case: Case) -> Callable[[], object]:
-        from .engine_worker import read_case
-
-        sample = self._exported_sample
-        args, kwargs = _core.call_with_tensors(sample.args, sample.kwargs, read_case(case.path)[0], self._signature)
-        return lambda: self._model(*args, **kwargs)
-
-    def _recorded_points(self) -> list[tuple[Point, list[torch.Tensor]]]:
-        """The recorded samples that lie in the (perhaps narrowed) ranges, with their symbols' values."""
-        found = []
-        for sample in self._samples:
-            values = _core.symbols_of_call(self._spec, sample.args, sample.kwargs, self._signature)
-            if values is None:
-                continue
-            kept = {name: value for name, value in values.items() if name in self._ranges}
-            tensors = self._tensors(sample)
-            if self._covers(kept, tensors):
-                found.append((Point.of(kept), tensors))
-        return found
-
-    def _covers(self, values: Mapping[str, int], tensors: Sequence[torch.Tensor]) -> bool:
-        """Tensors of these sizes are tuned for: the exporter may have limited, fixed or joined some."""
-        return (
-            all(low <= values[name] <= high for name, (low, high) in self._ranges.items() if name in values)
-            and all(
-                have == evaluate(size, values)
-                for tensor, shape in zip(tensors, self._sizes, strict=True)
-                for have, size in zip(tensor.shape, shape, strict=True)
-            )
-            and all(holds(condition, values) for condition in self._conditions)
-        )
-
-    def _recorded_calls(self) -> list[tuple[dict[str, int], int]]:
-        """The symbols' values of all recorded calls that lie in the ranges, and how often they came."""
-        places = [size for shape in self._sizes for size in shape]
-        found = []
-        for sizes, count in self._traffic:
-            values = {size: have for size, have in zip(places, sizes, strict=True) if size in self._ranges}
-            inside = all(low <= values.get(name, low) <= high for name, (low, high) in self._ranges.items())
-            if inside and len(values) == len(self._ranges) and all(holds(each, values) for each in self._conditions):
-                found.append((values, count))
-        return found
-
-    def _usual_value(self, symbol: str) -> int:
-        counts: Counter[int] = Counter()
-        for sample in self._samples:
-            values = _core.symbols_of_call(self._spec, sample.args, sample.kwargs, self._signature)
-            if values is not None and symbol in values:
-                counts[values[symbol]] += 1
-        return counts.most_common(1)[0][0] if counts else self._ranges[symbol][0]
-
-    def _template(self) -> Any:
-        outputs = self._samples[0].outputs
-        placeholders = [torch.empty(0, dtype=tensor.dtype) for tensor in _core.result_tensors(outputs)]
-        return _core.result_with_tensors(outputs, placeholders)

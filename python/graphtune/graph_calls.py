@@ -1,0 +1,158 @@
+"""The recorded calls of one graph, as the tuner needs them: flat tensors in canonical order, sizes in symbols."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import _core
+from .engine_worker import read_case
+from .exporting import FlatModule
+from .probing import Point, Ranges
+from .size_expressions import evaluate, holds
+from .validation import Case, Verify
+
+__all__ = ["Extent", "GraphCalls", "Sample", "run_without_gradients"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A recorded call and its result."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    outputs: Any
+    batch_size: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Extent:
+    """What a graph is tuned for: the size of each axis of each tensor in symbols, their ranges, and conditions."""
+
+    sizes: Sequence[Sequence[int | str]]
+    ranges: Ranges
+    conditions: Sequence[str]
+
+    def covers(self, values: Mapping[str, int], tensors: Sequence[torch.Tensor]) -> bool:
+        """Tensors of these sizes are tuned for: the exporter may have limited, fixed or joined some."""
+        return self.holds(values) and all(
+            have == evaluate(size, values)
+            for tensor, shape in zip(tensors, self.sizes, strict=True)
+            for have, size in zip(tensor.shape, shape, strict=True)
+        )
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        """The values lie in the ranges, where they have one, and the conditions hold."""
+        return all(low <= values[name] <= high for name, (low, high) in self.ranges.items() if name in values) and all(
+            holds(condition, values) for condition in self.conditions
+        )
+
+
+class GraphCalls:
+    """The samples and the traffic of one graph of a model.
+
+    ``signature`` is the one by which the calls were normalised; ``traffic`` has the sizes of all recorded calls (of all
+    axes, in canonical order) and how often they came.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        signature: Any,
+        spec: Any,
+        samples: Sequence[Sample],
+        traffic: Sequence[tuple[Sequence[int], int]],
+    ) -> None:
+        self.samples = samples
+        self._model = model
+        self._signature = signature
+        self._spec = spec
+        self._traffic = traffic
+
+    @functools.cached_property
+    def exported_sample(self) -> Sample:
+        """The call whose structure and constants the exported program has: the largest."""
+        return max(self.samples, key=lambda sample: sum(tensor.numel() for tensor in self.tensors(sample)))
+
+    def tensors(self, sample: Sample) -> list[torch.Tensor]:
+        return list(_core.call_tensors(sample.args, sample.kwargs, self._signature))
+
+    def flat_module(self) -> FlatModule:
+        """The model as a function of flat tensors."""
+        return FlatModule(self._model, self._with_tensors, lambda result: list(_core.result_tensors(result)))
+
+    def eager_call(self, case: Case) -> Callable[[], object]:
+        """A call of the model itself, of the case's sizes."""
+        args, kwargs = self._with_tensors(read_case(case.path)[0])
+        return lambda: self._model(*args, **kwargs)
+
+    def recorded_points(self, extent: Extent) -> list[tuple[Point, list[torch.Tensor]]]:
+        """The samples that lie in the (perhaps narrowed) extent, with their symbols' values."""
+        found = []
+        for sample in self.samples:
+            values = self._symbols(sample)
+            if values is None:
+                continue
+            kept = {name: value for name, value in values.items() if name in extent.ranges}
+            tensors = self.tensors(sample)
+            if extent.covers(kept, tensors):
+                found.append((Point.of(kept), tensors))
+        return found
+
+    def recorded_calls(self, extent: Extent) -> list[tuple[dict[str, int], int]]:
+        """The symbols' values of all recorded calls that lie in the extent, and how often they came."""
+        places = [size for shape in extent.sizes for size in shape]
+        found = []
+        for sizes, count in self._traffic:
+            values = {size: have for size, have in zip(places, sizes, strict=True) if isinstance(size, str)}
+            values = {name: value for name, value in values.items() if name in extent.ranges}
+            if len(values) == len(extent.ranges) and extent.holds(values):
+                found.append((values, count))
+        return found
+
+    def usual_value(self, symbol: str, default: int) -> int:
+        """The most frequent value of a symbol among the samples."""
+        found = [values[symbol] for sample in self.samples if symbol in (values := self._symbols(sample) or {})]
+        return Counter(found).most_common(1)[0][0] if found else default
+
+    def flat_verify(self, verify: Callable[[Any, Any], bool | None] | None) -> Verify | None:
+        """A user's judgement of results, as one of flat outputs."""
+        if verify is None:
+            return None
+        outputs = self.samples[0].outputs
+
+        def judge(expected: list[torch.Tensor], actual: list[torch.Tensor]) -> str:
+            trees = [_core.result_with_tensors(outputs, tensors) for tensors in (expected, actual)]
+            try:
+                verdict = verify(*trees)
+            except AssertionError as error:
+                return f"verify: {' '.join(str(error).split()) or 'an assertion failed'}"
+            return "" if verdict is None or verdict is True else "verify refused the values"
+
+        return judge
+
+    def template(self) -> Any:
+        """A result with empty tensors, from which results are rebuilt."""
+        outputs = self.samples[0].outputs
+        placeholders = [torch.empty(0, dtype=tensor.dtype) for tensor in _core.result_tensors(outputs)]
+        return _core.result_with_tensors(outputs, placeholders)
+
+    def _with_tensors(self, tensors: list[torch.Tensor]) -> tuple[Any, Any]:
+        sample = self.exported_sample
+        return _core.call_with_tensors(sample.args, sample.kwargs, tensors, self._signature)
+
+    def _symbols(self, sample: Sample) -> dict[str, int] | None:
+        return _core.symbols_of_call(self._spec, sample.args, sample.kwargs, self._signature)
+
+
+def run_without_gradients(flat: FlatModule) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
+    def run(tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+        with torch.no_grad():
+            return flat(*tensors)
+
+    return run
