@@ -59,24 +59,27 @@ class Trials:
             if engine is None:
                 continue
             self._options.report(f"validating {candidate.name} on {len(cases)} cases")
-            worker = None
             try:
-                worker = self._start(candidate.name, [engine])
+                # Whatever ends this, close() ends the worker.
+                worker = self._workers[candidate.name] = self._start(candidate.name, [engine])
                 verdict = validate(worker, cases, verify=self._verify)
             except WorkerFailure as failure:
                 candidate.reason = str(failure)
-                if worker is not None:
-                    worker.close()
+                self._drop(candidate.name)
                 continue
             candidate.cases = verdict.cases
             candidate.max_deviation = verdict.deviation
             if verdict.problem:
                 candidate.status, candidate.reason = "rejected", verdict.problem
-                worker.close()
+                self._drop(candidate.name)
                 continue
             candidate.status = "valid"
             worker.pause()
-            self._workers[candidate.name] = worker
+
+    def _drop(self, name: str) -> None:
+        worker = self._workers.pop(name, None)
+        if worker is not None:
+            worker.close()
 
     def measure(
         self,
