@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 300
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint format fuzz asan tsan bench clean
+.PHONY: help setup build demo test lint format fuzz asan tsan bench choice clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,7 +49,11 @@ tsan: ## Core tests under ThreadSanitizer
 
 bench: build ## Run the C++ and the Python benchmarks
 	@build/release/bin/graphtune_benchmarks
-	@for benchmark in benchmarks/python/*.py; do $(PYTHON) $$benchmark || exit 1; done
+	@for benchmark in benchmarks/python/bench_*.py; do $(PYTHON) $$benchmark || exit 1; done
+
+choice: build ## Measure a real model's plan anew, and see whether ten tunes of it agree (half an hour, alone)
+	@$(PYTHON) benchmarks/python/check_plan.py
+	@$(PYTHON) benchmarks/python/check_stability.py
 
 clean: ## Remove all builds (not .venv)
 	@rm -rf build
