@@ -213,6 +213,7 @@ std::vector<BackendInfo> list_backends() {
   names.erase(std::unique(names.begin(), names.end()), names.end());
 
   std::vector<BackendInfo> infos;
+  infos.reserve(names.size());
   for (const std::string& name : names) {
     infos.push_back(backend_info(name));
   }
