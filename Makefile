@@ -24,7 +24,7 @@ test: build ## Run the C++ and the Python tests
 	@build/release/bin/graphtune_tests --gtest_brief=1
 	@if [ -x build/release/bin/graphtune_engine_tests ]; then build/release/bin/graphtune_engine_tests --gtest_brief=1; fi
 	@ctest --test-dir build/release --output-on-failure -L install
-	@$(PYTHON) -m pytest -q tests/python
+	@$(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile tests/python
 
 lint: build ## Check format, clang-tidy, ruff and mypy
 	@scripts/lint.sh
