@@ -28,9 +28,9 @@ from typing import Any
 import torch
 
 from .export_readback import user_inputs, user_outputs
-from .exporting import resize_example
 from .probing import corners
-from .size_expressions import evaluate, ranges_of
+from .resizing import resize_tensors
+from .size_expressions import ranges_of
 
 __all__ = [
     "build_aoti",
@@ -40,7 +40,6 @@ __all__ = [
     "dtype_name",
     "engine_facts",
     "range_ends",
-    "tensors_at",
 ]
 
 Job = Mapping[str, Any]
@@ -99,25 +98,12 @@ def range_ends(job: Job, most: int = 16) -> list[dict[str, int]]:
     return [point.values for point in dict.fromkeys([*ends[:1], *ends[-1:], *ends])][:most]
 
 
-def tensors_at(
-    examples: Sequence[torch.Tensor], shapes: Sequence[Sequence[int | str]], sizes: Mapping[str, int]
-) -> list[torch.Tensor]:
-    """The example tensors, brought to these sizes of the symbols."""
-    tensors = []
-    for example, shape in zip(examples, shapes, strict=True):
-        tensor = example
-        for axis, size in enumerate(shape):
-            tensor = resize_example(tensor, axis, int(evaluate(size, sizes)))
-        tensors.append(tensor.contiguous())
-    return tensors
-
-
 def check_at_range_ends(job: Job, program: torch.export.ExportedProgram, run: Run) -> None:
     """Runs an engine where its ranges end. Values are for validation to compare; here it must run, and shapes fit."""
     examples = program.example_inputs[0] if program.example_inputs else ()
     reference = program.module()
     for sizes in range_ends(job):
-        tensors = tensors_at(examples, job["shapes"], sizes)
+        tensors = [tensor.contiguous() for tensor in resize_tensors(examples, job["shapes"], sizes)]
         with torch.no_grad():
             expected = reference(*[tensor.clone() for tensor in tensors])
             actual = run(tensors)

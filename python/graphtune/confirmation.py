@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from .candidate_builds import EngineFolder
 from .measurements import EAGER, Measurements
-from .planning import PlanEntry, make_plan, plan_engines
+from .planning import PlanEntry, engine_at, make_plan, plan_engines
 from .probing import Point
 from .processes import WorkerFailure
 from .trials import Trials
@@ -53,7 +53,4 @@ def _alone(name: str, measured: Measurements) -> list[PlanEntry]:
 
 
 def _gain_of(plan: Sequence[PlanEntry], measured: Measurements) -> float:
-    return sum(
-        measured.weights[point] * _gain(measured, next(entry.engine for entry in plan if entry.holds(point)), point)
-        for point in measured.points
-    )
+    return sum(measured.weights[point] * _gain(measured, engine_at(plan, point), point) for point in measured.points)

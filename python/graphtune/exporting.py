@@ -29,6 +29,7 @@ from .export_readback import (
     user_inputs,
     user_outputs,
 )
+from .resizing import resize_tensors
 from .size_expressions import (
     Ranges,
     Shape,
@@ -51,7 +52,6 @@ __all__ = [
     "export_flat",
     "holds_at",
     "make_example",
-    "resize_example",
 ]
 
 
@@ -141,17 +141,6 @@ def holds_at(sizes: Mapping[str, int], ranges: Ranges, conditions: Sequence[str]
 # --- example tensors ---------------------------------------------------------------------------------------------
 
 
-def resize_example(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
-    """The tensor with another size along one axis: its slices repeated in turn, or the first ones."""
-    have = tensor.shape[axis]
-    if have == size:
-        return tensor
-    if have == 0:
-        shape = [*tensor.shape[:axis], size, *tensor.shape[axis + 1 :]]
-        return torch.zeros(shape, dtype=tensor.dtype, device=tensor.device)
-    return tensor.index_select(axis, torch.arange(size, device=tensor.device) % have)
-
-
 def _sizes_of(tensors: Sequence[torch.Tensor], shapes: Sequence[Shape]) -> dict[str, int]:
     """The symbols' sizes in these tensors, from the axes that are a symbol alone."""
     sizes: dict[str, int] = {}
@@ -180,14 +169,9 @@ def _choose_sizes(sizes: Mapping[str, int], shapes: Sequence[Shape], ranges: Ran
 def make_example(tensors: Sequence[torch.Tensor], shapes: Sequence[Shape], ranges: Ranges) -> list[torch.Tensor]:
     """Contiguous tensors of distinct sizes >= 2 where the ranges allow it, made of the given ones."""
     chosen = _choose_sizes(_sizes_of(tensors, shapes), shapes, ranges)
-    result = []
-    for tensor, shape in zip(tensors, shapes, strict=True):
-        example = tensor.detach()
-        for axis, size in enumerate(shape):
-            example = resize_example(example, axis, int(evaluate(size, chosen)))
-        # Each its own object: the exporter takes one tensor passed twice for one input.
-        result.append(example.clone(memory_format=torch.contiguous_format))
-    return result
+    resized = resize_tensors([tensor.detach() for tensor in tensors], shapes, chosen)
+    # Each its own object: the exporter takes one tensor passed twice for one input.
+    return [tensor.clone(memory_format=torch.contiguous_format) for tensor in resized]
 
 
 # --- calling the exporter ----------------------------------------------------------------------------------------

@@ -68,10 +68,10 @@ class GraphCalls:
         samples: Sequence[Sample],
         traffic: Sequence[tuple[Sequence[int], int]],
     ) -> None:
+        self.model = model
+        self.signature = signature
+        self.spec = spec
         self.samples = samples
-        self._model = model
-        self._signature = signature
-        self._spec = spec
         self._traffic = traffic
 
     @functools.cached_property
@@ -80,16 +80,16 @@ class GraphCalls:
         return max(self.samples, key=lambda sample: sum(tensor.numel() for tensor in self.tensors(sample)))
 
     def tensors(self, sample: Sample) -> list[torch.Tensor]:
-        return list(_core.call_tensors(sample.args, sample.kwargs, self._signature))
+        return list(_core.call_tensors(sample.args, sample.kwargs, self.signature))
 
     def flat_module(self) -> FlatModule:
         """The model as a function of flat tensors."""
-        return FlatModule(self._model, self._with_tensors, lambda result: list(_core.result_tensors(result)))
+        return FlatModule(self.model, self._with_tensors, lambda result: list(_core.result_tensors(result)))
 
     def eager_call(self, case: Case) -> Callable[[], object]:
         """A call of the model itself, of the case's sizes."""
         args, kwargs = self._with_tensors(read_case(case.path)[0])
-        return lambda: self._model(*args, **kwargs)
+        return lambda: self.model(*args, **kwargs)
 
     def recorded_points(self, extent: Extent) -> list[tuple[Point, list[torch.Tensor]]]:
         """The samples that lie in the (perhaps narrowed) extent, with their symbols' values."""
@@ -144,10 +144,10 @@ class GraphCalls:
 
     def _with_tensors(self, tensors: list[torch.Tensor]) -> tuple[Any, Any]:
         sample = self.exported_sample
-        return _core.call_with_tensors(sample.args, sample.kwargs, tensors, self._signature)
+        return _core.call_with_tensors(sample.args, sample.kwargs, tensors, self.signature)
 
     def _symbols(self, sample: Sample) -> dict[str, int] | None:
-        return _core.symbols_of_call(self._spec, sample.args, sample.kwargs, self._signature)
+        return _core.symbols_of_call(self.spec, sample.args, sample.kwargs, self.signature)
 
 
 def run_without_gradients(flat: FlatModule) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from . import _core
 from .candidate_builds import EngineFolder, build_candidates
 from .config import config
@@ -17,7 +15,7 @@ from .confirmation import confirm_plan
 from .contracts import widen
 from .errors import TuneError
 from .exporting import ExportedGraph, ExportError, FlatModule, export_flat
-from .graph_calls import Extent, GraphCalls, Sample, run_without_gradients
+from .graph_calls import Extent, GraphCalls, run_without_gradients
 from .index_ranges import find_index_ranges
 from .key_order import find_key_order
 from .measurements import EAGER, Measurements
@@ -31,7 +29,7 @@ from .tune_options import TuneOptions
 from .unused_constants import find_unused_constants
 from .validation import Case, CaseMaker
 
-__all__ = ["GraphTuner", "Sample", "TunedGraph"]
+__all__ = ["GraphTuner", "TunedGraph"]
 
 Ranges = dict[str, tuple[int, int]]
 
@@ -55,30 +53,23 @@ class _StaysEagerError(Exception):
 class GraphTuner:
     """Tunes one graph of a model from its recorded samples.
 
-    ``signature`` is the one by which the calls were normalised; ``traffic`` has the sizes of all recorded calls (of all
-    axes, in canonical order) and how often they came. Nothing here raises for what a model, an exporter or an engine
-    does: such a graph stays eager and its result says why. But a strategy may want a ``TuneError``.
+    Nothing here raises for what a model, an exporter or an engine does: such a graph stays eager and its result says
+    why. But a strategy may want a ``TuneError``.
     """
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        signature: Any,
-        spec: Any,
-        samples: Sequence[Sample],
-        options: TuneOptions,
-        traffic: Sequence[tuple[Sequence[int], int]] = (),
-    ) -> None:
-        self._model = model
-        self._signature = signature
-        self._spec = spec
-        self._calls = GraphCalls(model, signature, spec, samples, traffic)
+    def __init__(self, calls: GraphCalls, options: TuneOptions) -> None:
+        self._calls = calls
+        self._model = calls.model
+        self._signature = calls.signature
+        self._spec = spec = calls.spec
         self._options = options
         self._result = GraphResult(name=spec.name, description=spec.describe(_core.InfoLevel.FULL))
         self._sizes, self._ranges = _core.contract_parts(spec)[:2] if not spec.eager_reason else ([], {})
         self._conditions: list[str] = []
-        self._widened = widen(spec, options.contract) if not spec.eager_reason else {}
-        self._ranges |= {symbol: (axis.min, axis.max) for symbol, axis in self._widened.items()}
+        widened = widen(spec, options.contract) if not spec.eager_reason else {}
+        self._ranges |= {symbol: (axis.min, axis.max) for symbol, axis in widened.items()}
+        # The usual sizes of symbols, where the user named them.
+        self._usual = {symbol: axis.opt for symbol, axis in widened.items() if axis.opt is not None}
 
     def run(self) -> TunedGraph:
         try:
@@ -134,8 +125,7 @@ class GraphTuner:
             self._ranges,
             [point for point, _ in recorded],
             self._options.batch_sizes,
-            typical_values(calls, [name for name in self._ranges if name != "b"])
-            | {symbol: axis.opt for symbol, axis in self._widened.items() if axis.opt is not None},
+            typical_values(calls, [name for name in self._ranges if name != "b"]) | self._usual,
             conditions=self._conditions,
         )
         measured = {point: case for point in points if (case := maker.case(point)) is not None}
@@ -155,7 +145,6 @@ class GraphTuner:
         """Builds, validates and measures the candidates, stage by stage, until one gives a plan with an engine."""
         strategy = self._options.strategy
         plan, found = [PlanEntry(EAGER)], dict[str, EngineFolder]()
-        usual = {symbol: axis.opt for symbol, axis in self._widened.items() if axis.opt is not None}
         for names in strategy.stages([each.name for each in self._options.configs]):
             trials = Trials(
                 self._options,
@@ -164,7 +153,7 @@ class GraphTuner:
                 self._calls.flat_verify(self._options.verify),
             )
             try:
-                candidates, engines = build_candidates(exported, self._options.only(names), usual)
+                candidates, engines = build_candidates(exported, self._options.only(names), self._usual)
                 self._result.candidates += candidates
                 found |= engines
                 trials.validate(candidates, engines, cases)

@@ -31,7 +31,8 @@ class InductorEngine:
         return {"file": _PROGRAM, "options": {"mode": "default", **job["options"]}}
 
     def load(self, folder: Path, options: Mapping[str, Any]) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
-        from .builders import range_ends, tensors_at
+        from .builders import range_ends
+        from .resizing import resize_tensors
 
         program = torch.export.load(str(folder / _PROGRAM))
         settings = dict(torch._inductor.list_mode_options(options["mode"], dynamic=True))
@@ -49,5 +50,5 @@ class InductorEngine:
         examples = program.example_inputs[0] if program.example_inputs else ()
         with torch.no_grad():
             for end in range_ends(sizes):
-                run(tensors_at(examples, sizes["shapes"], end))
+                run([tensor.contiguous() for tensor in resize_tensors(examples, sizes["shapes"], end)])
         return run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 
 from .probing import Point, Ranges
@@ -55,10 +54,3 @@ class Measurements:
         ours, theirs = self.turns.rounds[name][str(point)], self.turns.rounds[best][str(point)]
         count = min(len(ours), len(theirs))
         return paired_ratio(ours[:count], theirs[:count], self.turns.confidence)
-
-    def mean_speed_up(self, name: str, points: tuple[Point, ...] | None = None) -> float:
-        """The geometric mean over points, weighted by traffic."""
-        chosen = points or self.points
-        total = sum(self.weights[point] for point in chosen)
-        logs = (self.weights[point] * math.log(self.speed_up(name, point).value) for point in chosen)
-        return math.exp(sum(logs) / total) if total > 0 else 1.0

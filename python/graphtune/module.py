@@ -19,7 +19,8 @@ from .call_mode import call_mode, inactive
 from .config import config
 from .contracts import check_inputs
 from .errors import GraphtuneValueError, MissError
-from .graph_tuner import GraphTuner, Sample, TunedGraph
+from .graph_calls import GraphCalls, Sample
+from .graph_tuner import GraphTuner, TunedGraph
 from .recording import RecordingModule
 from .result import GraphResult, TuneResult
 from .serving import is_transformed, tuned_router
@@ -186,8 +187,8 @@ class Module(RecordingModule):
             samples = self._graphtune_stored_samples(index)
         spec = spec_of()
         graph_options = options.named(f"{self.name} {spec.name}")
-        traffic = self._graphtune_recorder.traffic(index)
-        tuned = GraphTuner(self.wrapped, self.signature, spec, samples, graph_options, traffic).run()
+        calls = GraphCalls(self.wrapped, self.signature, spec, samples, self._graphtune_recorder.traffic(index))
+        tuned = GraphTuner(calls, graph_options).run()
         tuned.result.evidence += evidence
         return tuned
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from .measurements import EAGER
 from .probing import Point, Ranges
 
-__all__ = ["PlanEntry", "make_plan", "plan_engines"]
+__all__ = ["PlanEntry", "engine_at", "make_plan", "plan_engines"]
 
 # Plans this close are level: the same measurement would give another order the next time.
 _TIE = 1.02
@@ -44,6 +44,11 @@ class _Cut:
 
 _Tree = str | _Cut
 Gain = Callable[[str, Point], float]
+
+
+def engine_at(plan: Sequence[PlanEntry], point: Point) -> str:
+    """The engine that serves a point."""
+    return next(entry.engine for entry in plan if entry.holds(point))
 
 
 def plan_engines(plan: Sequence[PlanEntry]) -> list[str]:

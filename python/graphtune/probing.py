@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
+from .resizing import resize_tensors
 from .size_expressions import evaluate, holds, nearest, symbols_of
 
-__all__ = ["Point", "between", "corners", "grid", "resize_tensors"]
+__all__ = ["Point", "between", "corners", "grid", "resize_samples"]
 
 Ranges = Mapping[str, tuple[int, int]]
 # A box of more symbols than this has too many corners: then each symbol alone is taken to its ends.
@@ -160,7 +161,7 @@ def grid(
     return _unique(point for point in settled if point is not None)
 
 
-def resize_tensors(
+def resize_samples(
     tensors: Sequence[torch.Tensor], sizes: Sequence[Sequence[int | str]], values: Mapping[str, int]
 ) -> list[torch.Tensor]:
     """Brings recorded tensors to the sizes that the symbols' values give, by repeating or cutting rows of each axis.
@@ -170,20 +171,12 @@ def resize_tensors(
 
     Raises ``ValueError`` when an empty axis would have to grow.
     """
-    resized = []
     for index, (tensor, axes) in enumerate(zip(tensors, sizes, strict=True)):
-        result = tensor
         for axis, expression in enumerate(axes):
             wanted = int(evaluate(expression, values))
-            current = result.shape[axis]
-            if current == wanted:
-                continue
-            if current == 0:
+            if tensor.shape[axis] == 0 < wanted:
                 raise ValueError(f"tensor {index}: axis {axis} is empty and can't be repeated to size {wanted}")
-            rows = torch.arange(wanted, device=result.device) % current
-            result = result.index_select(axis, rows)
-        resized.append(result)
-    return resized
+    return resize_tensors(tensors, sizes, values)
 
 
 def _unique(points: Iterable[Point]) -> list[Point]:

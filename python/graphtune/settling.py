@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from . import _core
-from .graph_tuner import Sample
+from .graph_calls import Sample
 
 __all__ = ["settle_ambiguities"]
 

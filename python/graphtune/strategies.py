@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .errors import GraphtuneTypeError, GraphtuneValueError
 from .measurements import EAGER, Measurements
-from .planning import PlanEntry, make_plan
+from .planning import PlanEntry, engine_at, make_plan
 from .probing import Point
 
 __all__ = [
@@ -189,7 +189,7 @@ class LatencyBudget(_Fastest):
 
     def choose(self, measured: Measurements, gate: float | None) -> Choice:
         choice = super().choose(measured, gate)
-        served = {p: next(e.engine for e in choice.plan if e.holds(p)) for p in measured.points}
+        served = {point: engine_at(choice.plan, point) for point in measured.points}
         sizes = sorted({measured.batch_size(point) for point in measured.points})
         kept = [
             size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ import torch
 from .candidate_builds import EngineFolder
 from .engine_worker import MIXED
 from .measurements import EAGER, Measurements
-from .planning import PlanEntry, plan_engines
+from .planning import PlanEntry, engine_at, plan_engines
 from .probing import Point, Ranges
 from .processes import Worker, WorkerFailure
 from .python_engines import class_of
@@ -150,7 +149,7 @@ class Trials:
         The calls go through all points at which every plan has an engine. A plan that fails is left out; the
         reference's failure is raised (WorkerFailure).
         """
-        served = {name: {p: next(e.engine for e in plan if e.holds(p)) for p in cases} for name, plan in plans.items()}
+        served = {name: {point: engine_at(plan, point) for point in cases} for name, plan in plans.items()}
         points = [point for point in cases if all(by_point[point] != EAGER for by_point in served.values())]
         if not points:
             return {}
@@ -189,7 +188,7 @@ class Trials:
     def _start(self, name: str, engines: Sequence[EngineFolder]) -> Worker:
         setup: dict[str, Any] = {
             "engines": {
-                engine.name: [engine.backend, str(Path(engine.folder)), engine.threads, class_of(engine.backend)]
+                engine.name: [engine.backend, str(engine.folder), engine.threads, class_of(engine.backend)]
                 for engine in engines
             },
             "tolerances": {dtype: list(pair) for dtype, pair in self._options.tolerances.items()},

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from .engine_worker import read_case, write_case
-from .probing import Point, between, corners, resize_tensors
+from .probing import Point, between, corners, resize_samples
 from .processes import Worker
 
 __all__ = ["Case", "CaseMaker", "Verdict", "Verify", "validate"]
@@ -86,7 +86,7 @@ class CaseMaker:
         inputs = next((tensors for known, tensors in self._samples if known == point), None)
         if inputs is None:
             nearest = min(self._samples, key=lambda sample: _distance(sample[0], point))
-            inputs = resize_tensors(nearest[1], self._sizes, point.values)
+            inputs = resize_samples(nearest[1], self._sizes, point.values)
         inputs = [tensor.detach().contiguous() for tensor in inputs]
         try:
             outputs = self._run([tensor.clone() for tensor in inputs])

@@ -32,9 +32,9 @@ def wrap(
 
     ``pipeline`` is an ``nn.Module``, a plain object, or a dict or list, that holds modules in attributes, containers
     and submodules. ``names`` are dotted paths ("decoder.blocks.0", "heads.main"), or what ``inspect`` gave: then its
-    candidates; by default the outermost modules (not
-    those in tuples, which can't be changed). Gives path -> Module; each has its path as name. A module that the
-    pipeline holds at several places is wrapped once, and put at all of them but those within another wrapped module.
+    candidates; by default the outermost modules (not those in tuples, which can't be changed). Gives path -> Module;
+    each has its path as name. A module that the pipeline holds at several places is wrapped once, and put at all of
+    them but those within another wrapped module.
     ``strict`` and ``miss_policy`` are those of ``Module``.
 
     Raises ``GraphtuneValueError`` for a path that is not there, a module that is wrapped already, that lies in a

@@ -13,8 +13,8 @@ from graphtune.exporting import (
     FlatModule,
     export_flat,
     make_example,
-    resize_example,
 )
+from graphtune.resizing import resize_axis
 from graphtune.size_expressions import always_holds, evaluate, ranges_of, symbols_of
 from torch import nn
 
@@ -61,12 +61,12 @@ def test_size_expressions():
             evaluate(bad, {"b": 1})
 
 
-def test_resize_example_repeats_slices_in_turn():
+def test_resize_axis_repeats_slices_in_turn():
     tensor = torch.arange(3)
-    assert resize_example(tensor, 0, 5).tolist() == [0, 1, 2, 0, 1]
-    assert resize_example(tensor, 0, 2).tolist() == [0, 1]
-    assert resize_example(torch.zeros(0, 2), 0, 3).shape == (3, 2)
-    assert resize_example(tensor, 0, 3) is tensor
+    assert resize_axis(tensor, 0, 5).tolist() == [0, 1, 2, 0, 1]
+    assert resize_axis(tensor, 0, 2).tolist() == [0, 1]
+    assert resize_axis(torch.zeros(0, 2), 0, 3).shape == (3, 2)
+    assert resize_axis(tensor, 0, 3) is tensor
 
 
 def test_example_sizes_are_distinct_and_above_one():

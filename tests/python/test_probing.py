@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from graphtune.probing import Point, between, corners, grid, resize_tensors
+from graphtune.probing import Point, between, corners, grid, resize_samples
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,17 +59,17 @@ def test_grid_is_limited(ranges):
 
 def test_resize_repeats_and_cuts():
     ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
-    (grown,) = resize_tensors([ids], [["b", "s0"]], {"b": 3, "s0": 5})
+    (grown,) = resize_samples([ids], [["b", "s0"]], {"b": 3, "s0": 5})
     assert grown.tolist() == [[1, 2, 3, 1, 2], [4, 5, 6, 4, 5], [1, 2, 3, 1, 2]]
-    (cut,) = resize_tensors([ids], [["2*b", "s0+1"]], {"b": 1, "s0": 1})
+    (cut,) = resize_samples([ids], [["2*b", "s0+1"]], {"b": 1, "s0": 1})
     assert cut.shape == (2, 2)
 
 
 def test_resize_leaves_a_tensor_of_the_right_size_alone():
     ids = torch.zeros(2, 3)
-    assert resize_tensors([ids], [["b", 3]], {"b": 2})[0] is ids
+    assert resize_samples([ids], [["b", 3]], {"b": 2})[0] is ids
 
 
 def test_an_empty_axis_cannot_grow():
     with pytest.raises(ValueError, match="tensor 0: axis 1 is empty"):
-        resize_tensors([torch.zeros(2, 0)], [["b", "s0"]], {"b": 2, "s0": 3})
+        resize_samples([torch.zeros(2, 0)], [["b", "s0"]], {"b": 2, "s0": 3})

@@ -16,7 +16,6 @@ import graphtune
 
 RANGES = {"b": (1, 8), "s0": (3, 60)}
 POINTS = tuple(Point.of({"b": b, "s0": s}) for b in (1, 2, 4, 8) for s in (3, 20, 60))
-ALWAYS = [math.nan]
 
 
 def measured(times, *, rounds=8, noise=0.0, points=POINTS, weights=None, tail=1.0):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from graphtune.cache import BuildCache
-from graphtune.graph_tuner import Sample
+from graphtune.graph_calls import Sample
 from graphtune.recording import signature_of
 from graphtune.unused_constants import find_unused_constants
 
