@@ -7,23 +7,12 @@
 
 #include "graphtune/bundle_files.h"
 #include "graphtune/error.h"
-#include "graphtune/file.h"
 #include "graphtune/folder_replacement.h"
 
 namespace graphtune {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::uint64_t kMaxManifestSize = std::uint64_t{256} << 20;
-
-std::string read_text(const fs::path& path) {
-  try {
-    return read_file(path, kMaxManifestSize);
-  } catch (const Error& error) {
-    throw BundleError(error.what());
-  }
-}
 
 /// Refuses copies of engines that are not what was read with the bundle.
 void check_unchanged(const Bundle& read, const std::map<std::string, StoredFile>& copied) {
@@ -130,7 +119,7 @@ Bundle read_bundle(const fs::path& path, const OpenOptions& options) {
     }
     Bundle bundle;
     try {
-      bundle = parse_manifest(read_text(folder / kManifestName), true);
+      bundle = parse_manifest(read_bundle_text(folder / kManifestName), true);
     } catch (const BundleError& error) {
       throw BundleError(fmt::format("bundle {}: {}", path.string(), error.what()));
     }

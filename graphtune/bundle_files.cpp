@@ -13,6 +13,7 @@
 #include "graphtune/constant.h"
 #include "graphtune/digest.h"
 #include "graphtune/error.h"
+#include "graphtune/file.h"
 #include "graphtune/utf8.h"
 
 namespace graphtune {
@@ -41,6 +42,14 @@ std::set<std::string> list_files(const fs::path& folder, const fs::path& base) {
 }
 
 }  // namespace
+
+std::string read_bundle_text(const fs::path& path, std::uint64_t max_size) {
+  try {
+    return read_file(path, max_size);
+  } catch (const Error& error) {
+    throw BundleError(error.what());
+  }
+}
 
 std::string bundle_name_fault(std::string_view name) {
   if (name.empty()) {

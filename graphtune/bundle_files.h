@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -13,6 +14,13 @@ namespace graphtune {
 
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::size_t kMaxBundleName = 1024;
+
+inline constexpr std::uint64_t kMaxManifestSize = std::uint64_t{256} << 20U;
+
+/// The whole text of a file of a bundle's own, such as its manifest. Throws BundleError, also for
+/// more bytes than `max_size`.
+[[nodiscard]] std::string read_bundle_text(const std::filesystem::path& path,
+                                           std::uint64_t max_size = kMaxManifestSize);
 
 /// Why a file or folder of a bundle can't have this name ("it is absolute"); empty when it can.
 /// Names are relative, with '/', and made of plain components: none can lead out of the bundle.

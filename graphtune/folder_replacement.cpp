@@ -14,24 +14,14 @@
 
 #include "graphtune/bundle_files.h"
 #include "graphtune/error.h"
-#include "graphtune/file.h"
 
 namespace graphtune {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxManifestSize = std::uint64_t{256} << 20;
-
 bool has_text(const fs::path& path, std::string_view text) {
-  if (!fs::is_regular_file(path)) {
-    return false;
-  }
-  try {
-    return read_file(path, kMaxManifestSize).find(text) != std::string::npos;
-  } catch (const Error& error) {
-    throw BundleError(error.what());
-  }
+  return fs::is_regular_file(path) && read_bundle_text(path).find(text) != std::string::npos;
 }
 
 void check_replaceable(const fs::path& path) {

@@ -16,7 +16,6 @@
 #include "graphtune/constant.h"
 #include "graphtune/digest.h"
 #include "graphtune/error.h"
-#include "graphtune/file.h"
 #include "graphtune/folder_replacement.h"
 #include "graphtune/json_view.h"
 
@@ -170,7 +169,7 @@ ModuleFolder read_checked(const fs::path& path) {
   const fs::path folder = fs::canonical(path);
   ModuleFolder list;
   try {
-    list = parse_module_list(read_file(folder / kModulesName, kMaxListSize));
+    list = parse_module_list(read_bundle_text(folder / kModulesName, kMaxListSize));
   } catch (const BundleError& error) {
     throw BundleError(fmt::format("{}: {}", path.string(), error.what()));
   }

@@ -66,7 +66,6 @@ Recorder::Recorded Recorder::record(const CallTree& input, const CallTree& outpu
   thread_local CallKey key;  // keeps its memory
   key.assign(input, options_.strict);
   thread_local std::vector<std::int64_t> sizes;  // likewise
-  sizes.clear();
   collect_sizes(input, sizes);
 
   const std::lock_guard lock(mutex_);

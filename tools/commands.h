@@ -53,6 +53,8 @@ void list_modules(const std::filesystem::path& path, bool json);
 
 /// "1.5 MB"
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
+/// Of all its files but the manifest.
+[[nodiscard]] std::uint64_t bundle_bytes(const Bundle& bundle);
 
 /// Loads a bundle for use; tells of engines that were left out on stderr.
 [[nodiscard]] Module load_module(const std::filesystem::path& bundle, int threads,

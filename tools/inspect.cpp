@@ -226,15 +226,12 @@ void inspect(const InspectOptions& options) {
     print_json(bundle);
     return;
   }
-  std::uint64_t bytes = 0;
-  for (const auto& [name, file] : bundle.files) {
-    bytes += file.size;
-  }
   print_out("Bundle {}: format version {}, {} files, {}, all as the manifest says\n",
-            bundle.folder.string(), Bundle::kFormatVersion, bundle.files.size(), bytes_text(bytes));
+            bundle.folder.string(), Bundle::kFormatVersion, bundle.files.size(),
+            bytes_text(bundle_bytes(bundle)));
   print_out("Module {}{}, {}\n", bundle.module_name, signature_text(bundle.signature),
             bundle.strict ? "strict (constants are part of a graph)"
-                          : "not strict (constants are ignored)");
+                          : "not strict (constants are no part of a graph)");
   print_out("Built with {}\n", pairs_text(bundle.versions));
   const auto cpu = bundle.hardware.find("cpu");
   print_out("Built on {} ({})\n",

@@ -14,14 +14,6 @@
 namespace graphtune::tools {
 namespace {
 
-std::uint64_t size_of(const Bundle& bundle) {
-  std::uint64_t bytes = 0;
-  for (const auto& [name, file] : bundle.files) {
-    bytes += file.size;
-  }
-  return bytes;
-}
-
 std::string plan_text(const StoredGraph& graph) {
   return graph.spec.eager_reason().empty() ? to_string(graph.plan) : "eager";
 }
@@ -36,7 +28,7 @@ Json module_to_json(const StoredModule& module, const Bundle& bundle) {
   return {{"name", module.name},
           {"folder", module.folder},
           {"files", bundle.files.size()},
-          {"bytes", size_of(bundle)},
+          {"bytes", bundle_bytes(bundle)},
           {"graphs", std::move(graphs)}};
 }
 
@@ -48,6 +40,14 @@ std::string bytes_text(std::uint64_t bytes) {
          : bytes < 10'000'000     ? fmt::format("{:.1f} kB", count / 1e3)
          : bytes < 10'000'000'000 ? fmt::format("{:.1f} MB", count / 1e6)
                                   : fmt::format("{:.1f} GB", count / 1e9);
+}
+
+std::uint64_t bundle_bytes(const Bundle& bundle) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, file] : bundle.files) {
+    bytes += file.size;
+  }
+  return bytes;
 }
 
 std::filesystem::path choose_bundle(const std::filesystem::path& path, const std::string& module) {
@@ -89,7 +89,7 @@ void list_modules(const std::filesystem::path& path, bool json) {
     for (const StoredGraph& graph : bundle.graphs) {
       const bool first = &graph == bundle.graphs.data();
       rows.push_back({first ? module.name : "", first ? module.folder : "",
-                      first ? bytes_text(size_of(bundle)) : "", graph.spec.name(),
+                      first ? bytes_text(bundle_bytes(bundle)) : "", graph.spec.name(),
                       plan_text(graph)});
     }
   }

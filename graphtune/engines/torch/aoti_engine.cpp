@@ -2,21 +2,17 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include <ATen/core/grad_mode.h>
-#include <c10/core/InferenceMode.h>
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/headeronly/version.h>
 
 #include "graphtune/engines/concurrency_limit.h"
-#include "graphtune/engines/cuda_device.h"
 #include "graphtune/engines/engine.h"
 #include "graphtune/engines/engine_file.h"
-#include "graphtune/engines/torch/tensor_bridge.h"
-#include "graphtune/engines/torch/thread_count.h"
+#include "graphtune/engines/torch/torch_engine_base.h"
 #include "graphtune/engines/torch/torch_errors.h"
-#include "graphtune/engines/torch/torch_results.h"
 #include "graphtune/error.h"
 
 namespace graphtune {
@@ -31,55 +27,22 @@ std::size_t runner_count() {
   return std::clamp<std::size_t>(2 * cores, 8, 64);
 }
 
-class AotiEngine final : public Engine {
+class AotiEngine final : public TorchEngine {
  public:
   AotiEngine(EngineFile file, DeviceType device, const EngineOptions& options)
-      : file_(std::move(file)),
-        device_(device),
-        threads_(file_.thread_count(options.threads)),
+      : TorchEngine(std::move(file), device, options),
         limit_(runner_count()),
-        loader_(file_.path().string(), "model", /*run_single_threaded=*/false, limit_.count()) {}
-
-  [[nodiscard]] std::string_view backend() const noexcept override { return kName; }
-
-  void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) override {
-    outputs.clear();
-    file_.check_inputs(inputs, device_);
-    try {
-      run_checked(inputs, outputs);
-    } catch (const Error&) {
-      outputs.clear();
-      throw;
-    } catch (...) {
-      outputs.clear();
-      throw engine_error(kName, current_reason());
-    }
-  }
+        loader_(this->file().path().string(), "model", /*run_single_threaded=*/false,
+                limit_.count()) {}
 
  private:
-  void run_checked(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
-    const c10::InferenceMode inference_mode;
-    std::vector<at::Tensor> taken;
-    taken.reserve(file_.inputs.size());
-    for (const EngineFile::Input& input : file_.inputs) {
-      taken.push_back(borrow_as_torch(inputs[input.index]));
-    }
-
-    std::vector<at::Tensor> results;
-    {
-      // torch's own queue for a free runner can sleep for ever after a run that failed: never more
-      // callers than runners.
-      const ConcurrencyLimit::Slot slot(limit_);
-      const ThreadCount thread_count(threads_);
-      results = loader_.boxed_run(std::move(taken));
-    }
-
-    hand_out(file_, results, outputs);
+  [[nodiscard]] std::vector<at::Tensor> compute(std::vector<at::Tensor> inputs) override {
+    // torch's own queue for a free runner can sleep for ever after a run that failed: never more
+    // callers than runners.
+    const ConcurrencyLimit::Slot slot(limit_);
+    return loader_.boxed_run(std::move(inputs));
   }
 
-  EngineFile file_;
-  DeviceType device_;
-  int threads_;
   ConcurrencyLimit limit_;
   torch::inductor::AOTIModelPackageLoader loader_;
 };
@@ -134,9 +97,7 @@ class AotiBackend final : public Backend {
     const std::string path = file.path().string();
     try {
       const DeviceType device = check_machine(file);
-      if (device == DeviceType::Cuda && !cuda_unavailable_reason().empty()) {
-        throw engine_error(kName, "can't load ", path, ": ", cuda_unavailable_reason());
-      }
+      require_device(file, device);
       return std::make_shared<AotiEngine>(std::move(file), device, options);
     } catch (const Error&) {
       throw;
