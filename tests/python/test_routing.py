@@ -62,7 +62,7 @@ def bundles(build_cache: BuildCache, tmp_path_factory: pytest.TempPathFactory) -
                 module(**call_of(batch, length))
     made = {}
     # All are built at the first time, side by side.
-    for backends in (("openvino", "aoti", "onnxruntime"), ("onnxruntime",), ("aoti",)):
+    for backends in (("openvino", "aoti", "onnxruntime", "torchscript"), ("onnxruntime",), ("aoti",), ("torchscript",)):
         chosen = backends[0]
         result = module.tune(progress=False, backends=backends, force=chosen, measure_seconds=0, cache=build_cache)
         (graph,) = result.graphs["model"]
@@ -72,7 +72,7 @@ def bundles(build_cache: BuildCache, tmp_path_factory: pytest.TempPathFactory) -
     return made
 
 
-@pytest.fixture(scope="session", params=["openvino", "onnxruntime", "aoti"])
+@pytest.fixture(scope="session", params=["openvino", "onnxruntime", "aoti", "torchscript"])
 def bundle(request: pytest.FixtureRequest, bundles: dict[str, Bundle]) -> Bundle:
     return bundles[request.param]
 
