@@ -1,5 +1,6 @@
 #include "graphtune/engines/torch/torch_engine_base.h"
 
+#include <string>
 #include <utility>
 
 #include <c10/core/InferenceMode.h>
@@ -38,6 +39,20 @@ void TorchEngine::run(std::span<const Tensor> inputs, std::vector<Tensor>& outpu
   } catch (...) {
     outputs.clear();
     throw engine_error(file_.backend, current_reason());
+  }
+}
+
+std::shared_ptr<Engine> load_torch_engine(
+    const std::filesystem::path& folder, std::string_view backend,
+    const std::function<std::shared_ptr<Engine>(EngineFile)>& make) {
+  EngineFile file = read_engine_file(folder, backend);
+  const std::string path = file.path().string();
+  try {
+    return make(std::move(file));
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    throw engine_error(backend, "can't load ", path, ": ", current_reason());
   }
 }
 

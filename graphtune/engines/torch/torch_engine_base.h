@@ -1,5 +1,8 @@
 #pragma once
 
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -32,6 +35,12 @@ class TorchEngine : public Engine {
   DeviceType device_;
   int threads_;
 };
+
+/// The engine that `make` makes of what a build wrote to `folder`. Throws BundleError for a wrong
+/// description; whatever `make` throws becomes an EngineError that names the file.
+[[nodiscard]] std::shared_ptr<Engine> load_torch_engine(
+    const std::filesystem::path& folder, std::string_view backend,
+    const std::function<std::shared_ptr<Engine>(EngineFile)>& make);
 
 /// Throws EngineError, naming the file, where this process can't compute on the device.
 void require_device(const EngineFile& file, DeviceType device);

@@ -93,17 +93,11 @@ class TorchScriptBackend final : public Backend {
 
   [[nodiscard]] std::shared_ptr<Engine> load(const std::filesystem::path& folder,
                                              const EngineOptions& options) override {
-    EngineFile file = read_engine_file(folder, kName);
-    const std::string path = file.path().string();
-    try {
+    return load_torch_engine(folder, kName, [&](EngineFile file) {
       const DeviceType device = file.device_type;
       require_device(file, device);
       return std::make_shared<TorchScriptEngine>(std::move(file), device, options);
-    } catch (const Error&) {
-      throw;
-    } catch (...) {
-      throw engine_error(kName, "can't load ", path, ": ", current_reason());
-    }
+    });
   }
 };
 
