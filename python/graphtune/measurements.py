@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from .probing import Point, Ranges
-from .turn_statistics import Ratio, paired_ratio
+from .turn_statistics import Ratio
 from .turns import TurnsResult
 
 __all__ = ["EAGER", "Measurements"]
@@ -51,6 +51,4 @@ class Measurements:
 
     def slowdown(self, name: str, best: str, point: Point) -> Ratio:
         """The time of one over the time of another, round by round."""
-        ours, theirs = self.turns.rounds[name][str(point)], self.turns.rounds[best][str(point)]
-        count = min(len(ours), len(theirs))
-        return paired_ratio(ours[:count], theirs[:count], self.turns.confidence)
+        return self.turns.compare(name, best, str(point))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["Ratio", "median_interval", "paired_ratio", "quantile", "separated", "tied_with_best"]
+__all__ = ["Ratio", "median_interval", "paired_ratio", "quantile", "separated"]
 
 
 @dataclass(frozen=True)
@@ -60,22 +60,6 @@ def separated(ratio: Ratio, tie: float = 0.0) -> bool:
     if ratio.low is None or ratio.high is None:
         return False
     return ratio.low > 1 or ratio.high < 1 or (ratio.low >= 1 / (1 + tie) and ratio.high <= 1 + tie)
-
-
-def tied_with_best(rounds: Mapping[str, Sequence[float]], confidence: float = 0.95) -> list[str]:
-    """The fastest by its median round, and before it none: those after it are not surely slower."""
-    if not rounds:
-        return []
-    best = min(rounds, key=lambda name: median(rounds[name]))
-    tied = [best]
-    for name in sorted(rounds, key=lambda name: median(rounds[name])):
-        if name == best:
-            continue
-        count = min(len(rounds[best]), len(rounds[name]))
-        ratio = paired_ratio(rounds[name][-count:], rounds[best][-count:], confidence)
-        if ratio.low is None or ratio.low <= 1:
-            tied.append(name)
-    return tied
 
 
 def quantile(values: Sequence[float], share: float) -> float:

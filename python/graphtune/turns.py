@@ -13,13 +13,15 @@ from statistics import median
 from typing import Any, Protocol
 
 from .processes import Worker, WorkerFailure
-from .turn_statistics import Ratio, paired_ratio, quantile, separated, tied_with_best
+from .turn_statistics import Ratio, paired_ratio, quantile, separated
 
 __all__ = ["LocalParticipant", "Participant", "TurnsResult", "WorkerParticipant", "take_turns"]
 
-# Who is slower than another by so much, in each of so many rounds, is beaten at that size.
-_ROUNDS_TO_BE_BEATEN = 2
+# Who is slower than another by so much, in each of so many rounds, is far behind at that size.
+_ROUNDS_TO_FALL_BEHIND = 3
 _FAR = 1.1
+# The share of the budget that may go into telling those that are close apart; what is left completes the others.
+_FOR_DECIDING = 0.8
 
 
 class Participant(Protocol):
@@ -79,33 +81,38 @@ class TurnsResult:
 
     reference: str
     confidence: float
-    rounds: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # name -> size -> medians of blocks
+    #: name -> size -> turn -> median of the block. Who sits a turn out has none of that number.
+    rounds: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
     calls: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # name -> size -> all calls after warm-up
     failures: dict[str, str] = field(default_factory=dict)  # name -> why it was dropped
-    beaten: set[str] = field(default_factory=set)  # far behind at every size: measured no longer
     settled: list[str] = field(default_factory=list)  # sizes whose winner is sure
     seconds: float = 0.0
 
     def median(self, name: str, size_key: str) -> float:
-        return median(self.rounds[name][size_key])
+        return median(self.rounds[name][size_key].values())
 
     def latency(self, name: str, size_key: str, share: float) -> float:
         """Such as share=0.99 for p99."""
         return quantile(self.calls[name][size_key], share)
 
     def ratio(self, name: str, size_key: str) -> Ratio:
-        ours, theirs = self.rounds[self.reference][size_key], self.rounds[name][size_key]
-        count = min(len(ours), len(theirs))  # a round may have been cut by the budget
-        return paired_ratio(ours[:count], theirs[:count], self.confidence)
+        return self.compare(self.reference, name, size_key)
 
-    def leaders(self, size_key: str) -> list[str]:
-        """The fastest first, then all that are not surely slower than it."""
-        rounds = {name: self.rounds[name][size_key] for name in self.rounds if self.is_measured(name)}
-        return tied_with_best({name: blocks for name, blocks in rounds.items() if blocks}, self.confidence)
+    def compare(self, slow: str, fast: str, size_key: str) -> Ratio:
+        """The time of one over the time of another, over the turns that both took."""
+        ours, theirs = self.rounds[slow][size_key], self.rounds[fast][size_key]
+        common = sorted(ours.keys() & theirs.keys())
+        return paired_ratio([ours[turn] for turn in common], [theirs[turn] for turn in common], self.confidence)
 
-    def is_measured(self, name: str) -> bool:
-        """Still takes turns: it neither failed nor fell far behind."""
-        return name not in self.failures and name not in self.beaten
+    def contenders(self, size_key: str) -> list[str]:
+        """Those that no other was far ahead of in every turn that both took; all, while there are too few turns."""
+        alive = [name for name in self.rounds if name not in self.failures]
+        return [n for n in alive if not any(self._is_far_behind(n, other, size_key) for other in alive if other != n)]
+
+    def _is_far_behind(self, name: str, other: str, size_key: str) -> bool:
+        ours, theirs = self.rounds[name][size_key], self.rounds[other][size_key]
+        common = ours.keys() & theirs.keys()
+        return len(common) >= _ROUNDS_TO_FALL_BEHIND and all(ours[turn] > theirs[turn] * _FAR for turn in common)
 
     def to_dict(self) -> dict[str, Any]:
         measured = {n: [s for s, r in sizes.items() if r] for n, sizes in self.rounds.items() if n not in self.failures}
@@ -116,7 +123,6 @@ class TurnsResult:
             "p99": {n: {s: self.latency(n, s, 0.99) for s in sizes} for n, sizes in measured.items()},
             "ratios": {n: {s: self.ratio(n, s).to_dict() for s in sizes} for n, sizes in measured.items()},
             "failures": dict(self.failures),
-            "beaten": sorted(self.beaten),
             "settled": list(self.settled),
             "seconds": self.seconds,
         }
@@ -139,15 +145,15 @@ def take_turns(
 ) -> TurnsResult:
     """Rounds of blocks until each size's winner is sure, or the budget is spent.
 
-    Every size gets at least one round, whatever the budget. A candidate that fails is dropped with its reason; the
-    reference's failure is raised. One that is far behind another at every size takes no more turns: its time goes to
-    those that are close.
+    Every size gets at least one round of all, whatever the budget. A candidate that fails is dropped with its reason;
+    the reference's failure is raised. Who is far behind another at a size, the reference too, sits out there until the
+    close ones are told apart; what is left of the budget then completes the ``min_rounds`` of all.
     """
     if reference not in participants:
         raise ValueError(f"reference: {reference!r} is not among the participants {sorted(participants)}")
     started = clock()
     result = TurnsResult(reference, confidence)
-    result.rounds = {name: {size: [] for size in size_keys} for name in participants}
+    result.rounds = {name: {size: {} for size in size_keys} for name in participants}
     result.calls = {name: {size: [] for size in size_keys} for name in participants}
     counts: dict[tuple[str, str], int] = {}
     everyone = list(participants)
@@ -155,35 +161,51 @@ def take_turns(
         participant.pause()
     try:
         for turn in range(max_rounds):
-            open_sizes = [size for size in size_keys if size not in result.settled]
+            deciding = len(result.settled) < len(size_keys) and clock() - started <= _FOR_DECIDING * budget_s
             # The one who comes first in a round changes, so that none always follows the same other.
             shift = turn % len(everyone)
             order = everyone[shift:] + everyone[:shift]
-            for size in open_sizes:
+            taken = 0
+            for size in size_keys:
                 if turn > 0 and clock() - started > budget_s:
                     break
-                for name in order:
-                    if not result.is_measured(name):
-                        continue
+                who = _undecided(result, size) if deciding else _incomplete(result, size, min_rounds)
+                for name in [each for each in order if each in who]:
                     try:
-                        _take_turn(participants[name], name, size, counts, result, block_s, warm_up)
+                        result.rounds[name][size][turn] = _take_turn(
+                            participants[name], name, size, counts, result, block_s, warm_up
+                        )
+                        taken += 1
                     except WorkerFailure as failure:
                         if name == reference:
                             raise
                         result.failures[name] = str(failure)
-                if turn + 1 >= min_rounds and _is_settled(result, size, tie):
+                if deciding and size not in result.settled and _is_settled(result, size, min_rounds, tie):
                     result.settled.append(size)
-            if turn + 1 >= _ROUNDS_TO_BE_BEATEN:
-                result.beaten |= {name for name in everyone if name != reference and _is_beaten(result, name)}
             if on_round is not None:
                 on_round(turn + 1, result)
-            if len(result.settled) == len(size_keys) or clock() - started > budget_s:
+            if not (taken or deciding) or clock() - started > budget_s:
                 break
     finally:
         for participant in participants.values():
             participant.resume()
     result.seconds = clock() - started
     return result
+
+
+def _undecided(result: TurnsResult, size: str) -> list[str]:
+    return [] if size in result.settled else result.contenders(size)
+
+
+def _incomplete(result: TurnsResult, size: str, min_rounds: int) -> list[str]:
+    """Those that took too few turns together with the reference, and the reference."""
+    beside = result.rounds[result.reference][size].keys()
+    few = [
+        name
+        for name, sizes in result.rounds.items()
+        if name not in result.failures and len(sizes[size].keys() & beside) < min_rounds
+    ]
+    return [*few, result.reference] if few else []
 
 
 def _take_turn(
@@ -194,7 +216,7 @@ def _take_turn(
     result: TurnsResult,
     block_s: float,
     warm_up: int,
-) -> None:
+) -> float:
     participant.resume()
     try:
         if (name, size) not in counts:
@@ -206,31 +228,13 @@ def _take_turn(
         times = participant.block(size, cold + counts[name, size])[cold:]
     finally:
         participant.pause()
-    result.rounds[name][size].append(median(times))
     result.calls[name][size].extend(times)
+    return median(times)
 
 
-def _is_beaten(result: TurnsResult, name: str) -> bool:
-    """Whether at every size there is one that was faster by a tenth in each round."""
-    others = [other for other in result.rounds if other != name and other not in result.failures]
-    if name in result.failures or any(len(rounds) < _ROUNDS_TO_BE_BEATEN for rounds in result.rounds[name].values()):
-        return False
-    return all(
-        any(
-            all(theirs * _FAR < ours for ours, theirs in zip(rounds, result.rounds[other][size], strict=False))
-            for other in others
-        )
-        for size, rounds in result.rounds[name].items()
-    )
-
-
-def _is_settled(result: TurnsResult, size: str, tie: float) -> bool:
+def _is_settled(result: TurnsResult, size: str, min_rounds: int, tie: float) -> bool:
     """Whether the fastest is told apart from every other, or level with it for sure."""
-    alive = {name: result.rounds[name][size] for name in result.rounds if result.is_measured(name)}
-    best = min(alive, key=lambda name: median(alive[name]))
-    count = min(len(rounds) for rounds in alive.values())
-    return all(
-        separated(paired_ratio(rounds[:count], alive[best][:count], result.confidence), tie)
-        for name, rounds in alive.items()
-        if name != best
-    )
+    close = result.contenders(size)
+    best = min(close, key=lambda name: result.median(name, size))
+    against = [result.compare(name, best, size) for name in close if name != best]
+    return all(ratio.rounds >= min_rounds and separated(ratio, tie) for ratio in against)

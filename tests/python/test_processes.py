@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from graphtune.processes import Worker, WorkerDied, WorkerError, WorkerFailure, WorkerTimeout
-from graphtune.turn_statistics import Ratio, median_interval, paired_ratio, quantile, separated, tied_with_best
+from graphtune.turn_statistics import Ratio, median_interval, paired_ratio, quantile, separated
 from graphtune.turns import LocalParticipant, WorkerParticipant, take_turns
 
 ECHO = "misbehaving_builders:echo_worker"
@@ -135,10 +135,7 @@ def test_separated():
     assert separated(Ratio(1.0, 0.995, 1.005, 9), tie=0.01)
 
 
-def test_tied_with_best_and_quantile():
-    rounds = {"slow": [3.0] * 8, "a": [1.0, 1.1] * 4, "b": [1.1, 1.0] * 4}
-    assert sorted(tied_with_best(rounds)) == ["a", "b"]
-    assert tied_with_best({}) == []
+def test_quantile():
     assert quantile([5, 1, 4, 2, 3], 0.5) == 3 and quantile([1, 2], 1.0) == 2
 
 
@@ -200,7 +197,6 @@ def test_turns_are_taken_alone_and_warm_up_is_dropped():
     assert result.settled == ["1x8", "8x8"]
     assert result.median("fast", "1x8") == pytest.approx(0.005)
     assert result.ratio("fast", "8x8").value == pytest.approx(2.0)
-    assert result.leaders("1x8") == ["fast"]
     assert len(result.rounds["eager"]["1x8"]) == 6
     # Blocks of about the same time: twice the calls where they take half as long, and two to warm up.
     assert {n for name, _, n, _ in log if name == "eager"} == {3, 12}
@@ -219,7 +215,7 @@ def test_drift_hits_all_alike():
         clock.drift = chooser.uniform(1, 4)
 
     result = take_turns(who, ["a"], "eager", budget_s=1e9, clock=clock, on_round=drift)
-    assert result.settled == ["a"] and result.leaders("a") == ["near"]
+    assert result.settled == ["a"] and result.contenders("a") == ["eager", "near"]
     assert result.ratio("near", "a").low == pytest.approx(0.010 / 0.0095)
 
 
@@ -228,26 +224,36 @@ def test_equals_are_a_tie():
     chooser = random.Random(4)
     who = party(clock, log, eager=lambda s: chooser.uniform(0.009, 0.011), same=lambda s: chooser.uniform(0.009, 0.011))
     result = take_turns(who, ["a"], "eager", budget_s=1e9, clock=clock, max_rounds=20, tie=0.0)
-    assert sorted(result.leaders("a")) == ["eager", "same"]
+    assert result.settled == [] and len(result.rounds["same"]["a"]) == 20
 
 
-def test_one_that_is_far_behind_everywhere_takes_no_more_turns():
+def test_the_budget_goes_to_those_that_are_close():
     clock, log = Clock(), []
-    who = party(
-        clock,
-        log,
-        eager=lambda s: 0.010,
-        fast=lambda s: 0.005,
-        slow=lambda s: 0.012,
-        mixed=lambda s: 0.012 if s == "a" else 0.004,
-    )
-    result = take_turns(who, ["a", "b"], "eager", budget_s=1e9, clock=clock)
-    assert result.beaten == {"slow"}
-    assert {name: len(sizes["a"]) for name, sizes in result.rounds.items()} == {
-        "eager": 6, "fast": 6, "slow": 2, "mixed": 6,
-    }  # fmt: skip
-    assert result.ratio("slow", "a").value == pytest.approx(0.010 / 0.012)
-    assert result.leaders("a") == ["fast"] and result.leaders("b") == ["mixed"]
+    chooser = random.Random(5)
+    near = lambda s: chooser.uniform(0.0049, 0.0051)  # noqa: E731
+    who = party(clock, log, eager=lambda s: 0.010, one=near, other=near, mixed=lambda s: 0.012 if s == "a" else 0.002)
+    turns = {}
+    result = take_turns(
+        who, ["a", "b"], "eager", budget_s=1e9, max_rounds=30, tie=0.0, clock=clock,
+        on_round=lambda turn, so_far: turns.update({turn: (len(so_far.settled), clock())}),
+    )  # fmt: skip
+    count = {name: {size: len(rounds) for size, rounds in sizes.items()} for name, sizes in result.rounds.items()}
+    # At "b" three rounds show one far ahead; at "a" two go on.
+    assert result.settled == ["b"] and turns[3][0] == 1
+    assert result.contenders("b") == ["mixed"] and result.contenders("a") == ["one", "other"]
+    assert count["one"]["a"] == count["other"]["a"] == 30
+    assert count["eager"] == {"a": 3, "b": 3} and count["mixed"] == {"a": 3, "b": 3}
+    assert result.ratio("mixed", "a").value == pytest.approx(0.010 / 0.012)
+
+    # Once all is decided, or four fifths of the budget are spent, the others get their rounds too.
+    for close, budget in ((lambda s: 0.0049, 1e9), (near, turns[20][1])):
+        clock = Clock()
+        who = party(clock, log, eager=lambda s: 0.010, one=lambda s: 0.0050, other=close, slow=lambda s: 0.02)
+        result = take_turns(who, ["a"], "eager", budget_s=budget, tie=0.0, max_rounds=400, clock=clock)
+        assert len(result.rounds["slow"]["a"]) == len(result.rounds["eager"]["a"]) == 6
+        assert len(result.rounds["one"]["a"]) >= 9
+        assert result.ratio("one", "a") == Ratio(*[pytest.approx(2.0)] * 3, 6)
+        assert result.ratio("slow", "a").rounds == 6
 
 
 def test_the_budget_ends_it_after_one_round_at_least():
@@ -256,7 +262,6 @@ def test_the_budget_ends_it_after_one_round_at_least():
     result = take_turns(who, ["a", "b"], "eager", budget_s=0.0, clock=clock)
     assert len(result.rounds["fast"]["b"]) == 1 and result.settled == []
     assert result.ratio("fast", "b") == Ratio(2.0, None, None, 1)
-    assert result.leaders("a") == ["fast", "eager"]
 
 
 def test_a_candidate_that_dies_is_dropped_with_its_reason():
@@ -265,7 +270,7 @@ def test_a_candidate_that_dies_is_dropped_with_its_reason():
     who["bad"].fails_at = 3
     result = take_turns(who, ["a"], "eager", budget_s=1e9, clock=clock)
     assert result.failures == {"bad": "bad died"}
-    assert result.leaders("a") == ["fast"] and "bad" not in result.to_dict()["medians"]
+    assert result.settled == ["a"] and "bad" not in result.to_dict()["medians"]
     who = party(clock, log, eager=(lambda s: 1.0,), fast=lambda s: 0.5)
     who["eager"].fails_at = 2
     with pytest.raises(WorkerFailure, match="eager died"):

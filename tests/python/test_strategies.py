@@ -23,7 +23,7 @@ def measured(times, *, rounds=8, noise=0.0, points=POINTS, weights=None, tail=1.
     turns = TurnsResult("eager", 0.95)
     for name, function in times.items():
         blocks = {str(p): [function(p.values) / 1e3 * (1 + noise * (-1) ** i) for i in range(rounds)] for p in points}
-        turns.rounds[name] = blocks
+        turns.rounds[name] = {key: dict(enumerate(values)) for key, values in blocks.items()}
         turns.calls[name] = {
             key: [*values * 20, max(values) * tail, max(values) * tail] for key, values in blocks.items()
         }
@@ -65,7 +65,7 @@ def test_a_difference_within_the_noise_is_a_tie_and_one_beyond_it_is_not():
     close = {"eager": size, "aoti": lambda v: size(v) / 1.94, "openvino": lambda v: size(v) / 2}
     shifted = measured(close)
     for key, blocks in shifted.turns.rounds["openvino"].items():
-        shifted.turns.rounds["openvino"][key] = [t * (1.06 if i % 2 else 0.98) for i, t in enumerate(blocks)]
+        shifted.turns.rounds["openvino"][key] = {i: t * (1.06 if i % 2 else 0.98) for i, t in blocks.items()}
     assert MaxThroughput().choose(shifted, 1.01).plan == [PlanEntry("aoti")]
     assert plan(close) == [PlanEntry("openvino")]
 
@@ -106,7 +106,7 @@ def test_throughput_says_its_batch_size_and_decides_by_it():
     for name in ("aoti", "openvino"):
         for key, blocks in times.turns.rounds[name].items():
             sign = 1 if name == "aoti" else -1
-            times.turns.rounds[name][key] = [t * (1 + 0.05 * sign * (-1) ** i) for i, t in enumerate(blocks)]
+            times.turns.rounds[name][key] = {i: t * (1 + 0.05 * sign * (-1) ** i) for i, t in blocks.items()}
     choice = MaxThroughput().choose(times, 1.01)
     assert choice.plan == [PlanEntry("openvino")]
     assert choice.notes[-1].startswith("highest throughput at batch size 4: 2090 items a second")
