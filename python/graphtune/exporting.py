@@ -37,7 +37,7 @@ from .size_expressions import (
     always_holds,
     evaluate,
     holding_range,
-    holds,
+    holds_at,
     ranges_of,
     symbols_of,
     without_implied,
@@ -50,7 +50,6 @@ __all__ = [
     "FixedAxis",
     "FlatModule",
     "export_flat",
-    "holds_at",
     "make_example",
 ]
 
@@ -130,12 +129,6 @@ class ExportedGraph:
     def holds_at(self, sizes: Mapping[str, int]) -> bool:
         """Whether the exported program is right for these sizes of the symbols."""
         return holds_at(sizes, self.ranges, self.conditions)
-
-
-def holds_at(sizes: Mapping[str, int], ranges: Ranges, conditions: Sequence[str]) -> bool:
-    """Whether these sizes are inside the ranges and fit the conditions."""
-    inside = all(low <= sizes[name] <= high for name, (low, high) in ranges.items())
-    return inside and all(holds(condition, sizes) for condition in conditions)
 
 
 # --- example tensors ---------------------------------------------------------------------------------------------

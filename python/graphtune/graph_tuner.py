@@ -21,6 +21,7 @@ from .key_order import find_key_order
 from .measurements import EAGER, Measurements
 from .planning import PlanEntry, plan_engines
 from .probing import Point, grid
+from .refused_sizes import learn_limits
 from .result import GraphResult, plan_entries
 from .size_expressions import symbols_of
 from .traffic import point_weights, typical_values
@@ -111,15 +112,15 @@ class GraphTuner:
             raise _StaysEagerError(f"its index values can't be bounded: {index_ranges.problems[0]}")
         self._check_key_order()
         self._fix_constants()
-        self._result.symbols = dict(self._ranges)
         recorded = self._calls.recorded_points(self._extent)
         if not recorded:
             raise _StaysEagerError("no recorded call has the sizes that it can be exported for")
         maker = CaseMaker(run_without_gradients(flat), recorded, self._sizes, folder)
+        self._learn_limits(maker, [point for point, _ in recorded])
+        exported = dataclasses.replace(exported, ranges=self._ranges, conditions=self._conditions)
+        recorded = self._calls.recorded_points(self._extent)
+        self._result.symbols = dict(self._ranges)
         cases = maker.all_cases(self._ranges, conditions=self._conditions)
-        self._result.notes += maker.notes
-        if not cases:
-            raise _StaysEagerError("the model refuses every sample that was made of the recorded ones")
         calls = self._calls.recorded_calls(self._extent)
         points = grid(
             self._ranges,
@@ -165,6 +166,14 @@ class GraphTuner:
             if plan_engines(plan):
                 break
         return plan, found
+
+    def _learn_limits(self, maker: CaseMaker, recorded: Sequence[Point]) -> None:
+        """Leaves out the sizes that the model itself refuses: there it has to raise, which no engine does."""
+        limits = learn_limits(maker.refusal, self._ranges, self._conditions, recorded)
+        if limits.problem:
+            raise _StaysEagerError(limits.problem)
+        self._ranges, self._conditions = limits.ranges, limits.conditions
+        self._result.notes += limits.notes
 
     def _check_key_order(self) -> None:
         sample = self._calls.samples[-1]

@@ -22,6 +22,7 @@ __all__ = [
     "evaluate",
     "holding_range",
     "holds",
+    "holds_at",
     "nearest",
     "ranges_of",
     "symbols_of",
@@ -107,6 +108,12 @@ def holds(condition: str, sizes: Mapping[str, int]) -> bool:
         return bool(evaluate(condition, sizes))
     except ZeroDivisionError:
         return False
+
+
+def holds_at(sizes: Mapping[str, int], ranges: Ranges, conditions: Sequence[str]) -> bool:
+    """Whether these sizes are inside the ranges and fit the conditions."""
+    inside = all(low <= sizes[name] <= high for name, (low, high) in ranges.items())
+    return inside and all(holds(condition, sizes) for condition in conditions)
 
 
 def always_holds(condition: str, ranges: Ranges) -> bool:

@@ -11,6 +11,7 @@ import torch
 from .engine_worker import read_case, write_case
 from .probing import Point, between, corners, resize_samples
 from .processes import Worker
+from .size_expressions import holds_at
 
 __all__ = ["Case", "CaseMaker", "Verdict", "Verify", "validate"]
 
@@ -58,29 +59,35 @@ class CaseMaker:
         self._sizes = sizes
         self._folder = folder
         self._made: dict[Point, Case | None] = {}
-        self.notes: list[str] = []
+        self._refusals: dict[Point, str] = {}
 
     def all_cases(
         self,
         ranges: Mapping[str, tuple[int, int]],
         recorded: int = 6,
-        inside: int = 4,
+        count_inside: int = 4,
         conditions: Sequence[str] = (),
     ) -> list[Case]:
         """Recorded points (some, spread), the corners, and points in between that were never recorded; where the
         conditions do not hold at a corner, the outermost sizes where they do."""
-        known = list(dict.fromkeys(point for point, _ in self._samples))
+        inside = (point for point, _ in self._samples if holds_at(point.values, ranges, conditions))
+        known = list(dict.fromkeys(inside))
         step = max(1, -(-len(known) // recorded))
         cases = [self.case(point, "recorded") for point in known[::step]]
         cases += [self.case(point, "corner") for point in corners(ranges, conditions)]
-        cases += [self.case(point, "between") for point in between(ranges, known, inside, conditions)]
+        cases += [self.case(point, "between") for point in between(ranges, known, count_inside, conditions)]
         return [case for case in dict.fromkeys(cases) if case is not None]
 
     def case(self, point: Point, origin: str = "between") -> Case | None:
-        """The case of a point; None, with a note, where eager itself refuses the sizes."""
+        """The case of a point; None where eager itself refuses the sizes."""
         if point not in self._made:
             self._made[point] = self._make(point, origin)
         return self._made[point]
+
+    def refusal(self, point: Point) -> str:
+        """What eager says where it refuses the sizes of a point; empty where it takes them."""
+        self.case(point)
+        return self._refusals.get(point, "")
 
     def _make(self, point: Point, origin: str) -> Case | None:
         inputs = next((tensors for known, tensors in self._samples if known == point), None)
@@ -91,7 +98,7 @@ class CaseMaker:
         try:
             outputs = self._run([tensor.clone() for tensor in inputs])
         except Exception as error:  # a model may refuse sizes that were never recorded, in any way it likes
-            self.notes.append(f"the model itself refuses sizes {point}: {type(error).__name__}: {_first_line(error)}")
+            self._refusals[point] = f"{type(error).__name__}: {_first_line(error)}"
             return None
         path = self._folder / f"case_{len(self._made):04}.safetensors"
         write_case(path, inputs, list(outputs))

@@ -182,14 +182,16 @@ def test_conditions_that_others_imply_are_left_out() -> None:
 
 
 def test_cases_are_made_where_the_conditions_hold(tmp_path: Path) -> None:
+    asked: list[int] = []
+
     def eager(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        assert tensors[0].numel() <= 20
+        asked.append(tensors[0].numel())
         return [tensors[0] * 2]
 
     samples = [(point(b, s), [torch.rand(b, s)]) for b, s in ((1, 4), (3, 6))]
     maker = CaseMaker(eager, samples, [["b", "s0"]], tmp_path)
     cases = maker.all_cases(RANGES, conditions=SMALL)
-    assert maker.notes == []
+    assert max(asked) <= 20
     assert {point(4, 5), point(2, 8), point(1, 3)} <= {case.point for case in cases}
     assert len(cases) >= 9
 
