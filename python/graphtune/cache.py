@@ -51,9 +51,9 @@ def update_digest(digest: Any, tensor: torch.Tensor) -> None:
 
 
 def _bytes_of(tensor: torch.Tensor) -> Any:
-    dense = tensor.detach().cpu().contiguous()
-    if dense.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return b""
+    dense = tensor.detach().cpu().contiguous()
     # A view of the bytes without numpy, which knows neither bfloat16 nor float8.
     return (ctypes.c_char * dense.nbytes).from_address(dense.data_ptr())
 

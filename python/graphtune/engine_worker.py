@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import resource
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from . import _core
 from .user_messages import shorten
 
-__all__ = ["MIXED", "read_case", "serve", "write_case"]
+__all__ = ["MIXED", "read_inputs", "read_results", "serve", "write_case"]
 
 # The size key of a block whose calls go through all prepared sizes in turn; the time of a call is that of them all.
 MIXED = "*"
@@ -23,14 +24,23 @@ def write_case(path: Path, inputs: list[torch.Tensor], outputs: list[torch.Tenso
     """Stores one call: its tensors in canonical order and what eager gave."""
     tensors = {f"in{index:05}": tensor for index, tensor in enumerate(inputs)}
     tensors.update({f"out{index:05}": tensor for index, tensor in enumerate(outputs)})
-    _core.write_safetensors(path, {name: tensor.detach().contiguous() for name, tensor in tensors.items()})
+    _core.write_safetensors(path, {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
 
 
-def read_case(path: Path) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def read_inputs(path: Path, devices: Sequence[str]) -> list[torch.Tensor]:
+    """The tensors of a stored call, each on its device."""
+    stored = _read(path, "in")
+    return [tensor.to(device) for tensor, device in zip(stored, devices, strict=True)]
+
+
+def read_results(path: Path) -> list[torch.Tensor]:
+    """What eager gave, on the CPU."""
+    return _read(path, "out")
+
+
+def _read(path: Path, prefix: str) -> list[torch.Tensor]:
     tensors = _core.read_safetensors(path)
-    names = sorted(tensors)
-    inputs = [tensors[name] for name in names if name.startswith("in")]
-    return inputs, [tensors[name] for name in names if name.startswith("out")]
+    return [tensors[name] for name in sorted(tensors) if name.startswith(prefix)]
 
 
 @dataclasses.dataclass
@@ -38,6 +48,7 @@ class _Server:
     engines: dict[str, _core.Engine]
     tolerances: Mapping[str, tuple[float, float]]
     output_names: list[str]
+    devices: list[str]  # of the inputs
     # The engine and the tensors of each size.
     sizes: dict[str, tuple[_core.Engine, list[torch.Tensor]]] = dataclasses.field(default_factory=dict)
 
@@ -55,9 +66,9 @@ class _Server:
 
         With ``keep`` values are not judged here: the outputs are stored there, for another to judge.
         """
-        inputs, expected = read_case(Path(case))
+        inputs, expected = read_inputs(Path(case), self.devices), read_results(Path(case))
         given = [tensor.clone() for tensor in inputs]
-        actual = next(iter(self.engines.values())).run(inputs)
+        actual = [result.cpu() for result in next(iter(self.engines.values())).run(inputs)]
         if len(actual) != len(expected):
             return {"deviation": None, "problem": f"{len(actual)} outputs, eager gives {len(expected)}"}
         for index, (before, after) in enumerate(zip(given, inputs, strict=True)):
@@ -80,13 +91,26 @@ class _Server:
         return (chosen[0], chosen[1]) if chosen is not None else _core.default_tolerance(dtype)
 
     def prepare(self, size_key: str, case: str, engine: str) -> None:
-        self.sizes[size_key] = self.engines[engine], read_case(Path(case))[0]
+        self.sizes[size_key] = self.engines[engine], read_inputs(Path(case), self.devices)
 
     def block(self, size_key: str, n_calls: int) -> list[float]:
         if size_key != MIXED:
-            engine, tensors = self.sizes[size_key]
+            return self.time(*self.sizes[size_key], n_calls)
+        return [
+            sum(self.time(engine, tensors, 1)[0] for engine, tensors in self.sizes.values()) for _ in range(n_calls)
+        ]
+
+    def time(self, engine: _core.Engine, tensors: list[torch.Tensor], n_calls: int) -> list[float]:
+        """The seconds of each call."""
+        if not any(tensor.is_cuda for tensor in tensors):
             return list(engine.time(tensors, n_calls))
-        return [sum(engine.time(tensors, 1)[0] for engine, tensors in self.sizes.values()) for _ in range(n_calls)]
+        times = []
+        for _ in range(n_calls):
+            started = time.perf_counter()
+            engine.run(tensors)
+            torch.cuda.synchronize()  # a run only queues its work
+            times.append(time.perf_counter() - started)
+        return times
 
     @staticmethod
     def peak_memory() -> int:
@@ -100,11 +124,11 @@ def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
 
 def serve(setup: Mapping[str, Any]) -> Callable[[str, Mapping[str, Any]], Any]:
     """Loads the engines of ``setup``: ``engines`` (name -> (backend, folder, threads, its class if that is written in
-    Python)), ``tolerances`` by dtype name, ``output_names``."""
+    Python)), ``tolerances`` by dtype name, ``output_names``, the inputs' ``devices``."""
     engines = {}
     for name, (backend, folder, threads, class_name) in setup["engines"].items():
         if class_name:
             _core.register_python_backend(backend, class_name)
         engines[name] = _core.Engine(backend, Path(folder), threads)
-    server = _Server(engines, setup.get("tolerances", {}), list(setup["output_names"]))
+    server = _Server(engines, setup.get("tolerances", {}), list(setup["output_names"]), list(setup["devices"]))
     return server.handle

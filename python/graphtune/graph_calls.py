@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from . import _core
-from .engine_worker import read_case
+from .engine_worker import read_inputs
 from .exporting import FlatModule
 from .probing import Point, Ranges
 from .size_expressions import evaluate, holds
@@ -86,10 +86,22 @@ class GraphCalls:
         """The model as a function of flat tensors."""
         return FlatModule(self.model, self._with_tensors, lambda result: list(_core.result_tensors(result)))
 
+    @property
+    def devices(self) -> list[str]:
+        """Of each input."""
+        return [str(tensor.device) for tensor in self.tensors(self.exported_sample)]
+
     def eager_call(self, case: Case) -> Callable[[], object]:
-        """A call of the model itself, of the case's sizes."""
-        args, kwargs = self._with_tensors(read_case(case.path)[0])
-        return lambda: self.model(*args, **kwargs)
+        """A call of the model itself, of the case's sizes, that is done when it returns."""
+        args, kwargs = self._with_tensors(read_inputs(case.path, self.devices))
+        if not any(device.startswith("cuda") for device in self.devices):
+            return lambda: self.model(*args, **kwargs)
+
+        def call() -> None:
+            self.model(*args, **kwargs)
+            torch.cuda.synchronize()
+
+        return call
 
     def recorded_points(self, extent: Extent) -> list[tuple[Point, list[torch.Tensor]]]:
         """The samples that lie in the (perhaps narrowed) extent, with their symbols' values."""

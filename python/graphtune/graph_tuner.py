@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -98,11 +99,10 @@ class GraphTuner:
     # --- the steps ------------------------------------------------------------------------------------------------
 
     def _check_model(self) -> None:
-        devices = {tensor.device.type for tensor in self._model.parameters()}
-        if devices - {"cpu"}:
-            raise _StaysEagerError(
-                f"its weights are on {', '.join(sorted(devices))}: engines are built for the CPU only"
-            )
+        state = itertools.chain(self._model.parameters(), self._model.buffers())
+        kinds = sorted({tensor.device.type for tensor in state})
+        if len(kinds) > 1 or set(kinds) - {"cpu", "cuda"}:
+            raise _StaysEagerError(f"its weights are on {' and '.join(kinds)}: engines are built for CPU or CUDA alone")
 
     def _tune(self, folder: Path) -> TunedGraph:
         self._note_static_shapes()
@@ -150,6 +150,7 @@ class GraphTuner:
             trials = Trials(
                 self._options,
                 _core.output_names(self._spec),
+                self._calls.devices,
                 self._calls.eager_call,
                 self._calls.flat_verify(self._options.verify),
             )

@@ -27,19 +27,21 @@ _BLOCK_SECONDS = 0.05
 class Trials:
     """The engines of one graph, each in a process of its own. ``close`` ends them.
 
-    ``eager_call`` makes a call of a case's sizes on the model; ``output_names`` name the results in messages; with
-    ``verify`` it judges the values.
+    ``eager_call`` makes a call of a case's sizes on the model; ``output_names`` name the results in messages;
+    ``devices`` are those of the inputs; with ``verify`` it judges the values.
     """
 
     def __init__(
         self,
         options: TuneOptions,
         output_names: Sequence[str],
+        devices: Sequence[str],
         eager_call: Callable[[Case], Callable[[], object]],
         verify: Verify | None = None,
     ) -> None:
         self._options = options
         self._names = list(output_names)
+        self._devices = list(devices)
         self._eager_call = eager_call
         self._verify = verify
         self._workers: dict[str, Worker] = {}
@@ -193,6 +195,7 @@ class Trials:
             },
             "tolerances": {dtype: list(pair) for dtype, pair in self._options.tolerances.items()},
             "output_names": self._names,
+            "devices": self._devices,
         }
         return Worker("graphtune.engine_worker:serve", setup, name=name)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from .engine_worker import read_case, write_case
+from .engine_worker import read_results, write_case
 from .probing import Point, between, corners, resize_samples
 from .processes import Worker
 from .size_expressions import holds_at
@@ -118,7 +118,7 @@ def validate(
             largest = max(largest, answer["deviation"])
         problem = answer["problem"]
         if verify is not None and kept is not None and not problem:
-            problem = verify(read_case(case.path)[1], read_case(kept)[1])
+            problem = verify(read_results(case.path), read_results(kept))
             kept.unlink()
         if problem:
             return Verdict(count, largest, f"at {case}: {problem}")

@@ -230,3 +230,26 @@ def test_aoti_is_built_for_the_device_of_the_program(tmp_path: Path) -> None:
         torch.testing.assert_close(engine.run([x]), [flat(x)[0]])
     with pytest.raises(graphtune.EngineError, match="is on cpu, it was built for cuda"):
         engine.run([x.cpu()])
+
+
+@pytest.mark.gpu
+def test_a_model_on_the_gpu_is_tuned_there(build_cache: BuildCache) -> None:
+    model = torch.nn.Linear(6, 5).eval().cuda()
+    module = graphtune.Module(model, name="gpu")
+    options = {"force": "aoti", "measure_seconds": 0, "cache": build_cache, "progress": False}
+    data = torch.randn(8, 6, device="cuda")
+    result = graphtune.tune(module, data, batch_sizes=[1, 2, 4], backends=("aoti", "openvino"), **options)
+    rows = {row.name: row for row in result.graphs["gpu"][0].candidates}
+    assert rows["aoti"].status == "chosen", rows["aoti"].reason
+    assert rows["openvino"].status == "failed" and "is on cuda" in rows["openvino"].reason
+    with torch.no_grad():
+        torch.testing.assert_close(module(data[:3]), model(data[:3]))
+    assert module.stats()["by_graph"]["graph_0"] == {"aoti": 1}
+
+
+def test_a_model_on_several_kinds_of_device_stays_eager() -> None:
+    model = torch.nn.Linear(6, 5).eval()
+    model.register_buffer("elsewhere", torch.empty(2, device="meta"))
+    module = graphtune.Module(model, name="spread")
+    result = graphtune.tune(module, torch.randn(8, 6), batch_sizes=[1, 2], progress=False)
+    assert "its weights are on cpu and meta" in result.graphs["spread"][0].eager_reason

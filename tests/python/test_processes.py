@@ -87,8 +87,10 @@ def test_a_worker_that_does_not_start(function, message):
 def test_a_paused_worker_does_nothing(tmp_path):
     file = tmp_path / "ticks"
     with Worker("misbehaving_builders:ticking_worker", {"file": str(file)}) as worker:
-        worker.pause()
         deadline = time.monotonic() + 30
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        worker.pause()
         while state_of(worker.pid) != "T" and time.monotonic() < deadline:
             time.sleep(0.01)
         before = file.read_text()
