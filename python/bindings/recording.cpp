@@ -86,14 +86,22 @@ std::vector<Parameter> parameters_from(nb::handle given) {
 
 }  // namespace
 
+void CallRecorder::walk(Walker& walker, const PendingCall& call, Walker::Hold hold) const {
+  walker.walk_inputs(call.given_args.get(), call.given_kwargs.get(),
+                     call.fits_signature ? &signature_ : nullptr, hold);
+}
+
 bool CallRecorder::begin(PyObject* args, PyObject* kwargs, PendingCall& call) {
   Walker& walker = *call.walker;
+  call.given_args = Object::borrow(args);
+  call.given_kwargs = Object::borrow(kwargs);
   try {
-    walker.walk_inputs(args, kwargs, &signature_, Walker::Hold::Copy);
+    walk(walker, call, Walker::Hold::Copy);
   } catch (const TypeError&) {
     // Arguments that do not fit the signature: the model will say so in its own words, unless it
     // takes them after all.
-    walker.walk_inputs(args, kwargs, nullptr, Walker::Hold::Copy);
+    call.fits_signature = false;
+    walk(walker, call, Walker::Hold::Copy);
   }
   if (walker.has_virtual_tensors()) {
     return false;
@@ -119,6 +127,7 @@ nb::object CallRecorder::finish(PendingCall& call, PyObject* outputs) {
     return nb::none();
   }
   const std::string written = find_written_input(call);
+  ArgumentChange change = find_change(call);
   const Recorder::Recorded recorded =
       recorder_.record(call.walker->tree(), result->tree(), call.batch_size,
                        static_cast<bool>(call.args));  // if not, only the result's sizes are new
@@ -130,6 +139,7 @@ nb::object CallRecorder::finish(PendingCall& call, PyObject* outputs) {
         recorded.graph,
         fmt::format("forward writes to its input {} in place, which no engine does", written));
   }
+  note_change(recorded.graph, std::move(change));
   if (!recorded.place) {
     return nb::none();
   }
@@ -158,10 +168,65 @@ std::string CallRecorder::find_written_input(const PendingCall& call) const {
   return {};
 }
 
+/// What the model did to the containers among the arguments.
+ArgumentChange CallRecorder::find_change(const PendingCall& call) const {
+  const Walker& before = *call.walker;
+  if (!holds_containers(before.tree())) {
+    return {};
+  }
+  const WalkerLease after;
+  walk(*after, call, Walker::Hold::Borrow);
+  if (!is_changed(before, *after)) {
+    return {};
+  }
+  ArgumentChange change{key_of_change(before, *after), {}, {}};
+  if (known_changes_.count(change.key) != 0) {
+    return change;
+  }
+  // A type may make its tensors anew each time that it is read: then values tell, where they were
+  // kept.
+  const WalkerLease again;
+  walk(*again, call, Walker::Hold::Borrow);
+  if (is_changed(*after, *again) && CallKey(before.tree(), true) == CallKey(after->tree(), true)) {
+    const std::span<const Object> tensors = after->tensors();
+    bool same = true;
+    for (std::size_t i = 0; same && i < call.clones.size(); ++i) {
+      same = same_values(tensors[i].get(), call.clones[i].get());
+    }
+    if (same) {
+      return {};
+    }
+  }
+  return describe_change(before, *after);
+}
+
+/// Engines don't change containers; and of calls that change other ones, the graph says nothing.
+void CallRecorder::note_change(std::uint32_t graph, ArgumentChange change) {
+  const auto [entry, is_first] = changes_.try_emplace(graph);
+  if (!is_first && entry->second.key == change.key) {
+    return;
+  }
+  const ArgumentChange& shown = change.key != 0 ? change : entry->second;
+  if (shown.key != 0) {
+    recorder_.set_eager_reason(
+        graph, fmt::format("forward changes its argument {} (a {}), which no engine does: return "
+                           "what is new instead",
+                           shown.place, shown.type));
+  }
+  if (is_first) {
+    if (change.key != 0) {
+      known_changes_.insert(change.key);
+    }
+    entry->second = std::move(change);
+  }
+}
+
 void CallRecorder::clear() {
   recorder_.clear();
   seen_.clear();
   written_.clear();
+  changes_.clear();
+  known_changes_.clear();
 }
 
 void bind_recording(nb::module_& module) {

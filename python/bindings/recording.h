@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include <nanobind/nanobind.h>
 
+#include "bindings/argument_change.h"
 #include "bindings/call_signature.h"
 #include "bindings/walk.h"
 #include "graphtune/recorder.h"
@@ -19,6 +22,10 @@ struct PendingCall {
   std::optional<std::int64_t> batch_size;
   std::uint64_t fingerprint = 0;                       ///< of graph, sizes and batch size
   std::vector<std::optional<std::uint32_t>> versions;  ///< of the tensors, in the caller's order
+  // To be walked again where they hold containers, which the model may change.
+  Object given_args;
+  Object given_kwargs;
+  bool fits_signature = true;
   // Of a call that may be worth keeping: copies from before the model ran.
   std::vector<Object> clones;
   Object args;
@@ -26,8 +33,8 @@ struct PendingCall {
 };
 
 /// Records the calls of one module: graphs and shapes through graphtune::Recorder, and what only
-/// Python can see: writes to inputs, and copies of the samples that are kept. Used with the GIL
-/// held.
+/// Python can see: writes to inputs, changes of containers among the arguments, and copies of the
+/// samples that are kept. Used with the GIL held.
 class CallRecorder {
  public:
   CallRecorder(Recorder::Options options, CallSignature signature)
@@ -45,12 +52,17 @@ class CallRecorder {
   void clear();
 
  private:
+  void walk(Walker& walker, const PendingCall& call, Walker::Hold hold) const;
   [[nodiscard]] std::string find_written_input(const PendingCall& call) const;
+  [[nodiscard]] ArgumentChange find_change(const PendingCall& call) const;
+  void note_change(std::uint32_t graph, ArgumentChange change);
 
   Recorder recorder_;
   CallSignature signature_;
   std::unordered_set<std::uint64_t> seen_;     // fingerprints
   std::unordered_set<std::uint32_t> written_;  // graphs whose inputs were seen to be written
+  std::unordered_map<std::uint32_t, ArgumentChange> changes_;  // by graph, of its first call
+  std::unordered_set<std::uint64_t> known_changes_;            // their keys
 };
 
 /// Signature and CallRecorder.
