@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graphtune/argument_changes.h"
 #include "graphtune/export.h"
 #include "graphtune/graph_spec.h"
 #include "graphtune/plan.h"
@@ -30,6 +31,7 @@ struct StoredGraph {
   Plan plan;
   std::vector<StoredEngine> engines;
   std::vector<std::int32_t> output_alias;  ///< as RoutedGraph's; empty: none of the results
+  std::optional<ArgumentChanges> changes;  ///< as RoutedGraph's
 };
 
 struct StoredFile {

@@ -49,6 +49,7 @@ class GraphLoader {
     graph.input_tree = stored.spec.input_spec().tree();
     graph.output_tree = stored.spec.output_spec().tree();
     graph.output_alias = stored.output_alias;
+    graph.changes = stored.changes;
     graph.eager_reason = stored.spec.eager_reason();
     if (!graph.eager_reason.empty()) {
       return graph;

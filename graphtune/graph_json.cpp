@@ -287,4 +287,24 @@ Json to_json(const GraphSpec& spec) { return GraphSpecJson::write(spec); }
 
 GraphSpec graph_spec_from_json(const JsonView& json) { return GraphSpecJson::read(json); }
 
+Json to_json(const ArgumentChanges& changes) {
+  return {{"form", to_json(changes.form)},
+          {"sources", changes.sources},
+          {"extra_results", changes.extra_results},
+          {"not_in_result", changes.not_in_result}};
+}
+
+ArgumentChanges argument_changes_from_json(const JsonView& json) {
+  json.allow_only({"form", "sources", "extra_results", "not_in_result"});
+  constexpr auto kMost = static_cast<std::int64_t>(CallTree::kMaxNodes);
+  ArgumentChanges changes;
+  changes.form = call_tree_from_json(json.at("form"));
+  for (const JsonView& source : json.at("sources").items()) {
+    changes.sources.push_back(static_cast<std::int32_t>(source.integer(-kMost, kMost)));
+  }
+  changes.extra_results = static_cast<std::uint32_t>(json.at("extra_results").integer(0, kMost));
+  changes.not_in_result = json.at("not_in_result").string();
+  return changes;
+}
+
 }  // namespace graphtune

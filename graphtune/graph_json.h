@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "graphtune/argument_changes.h"
 #include "graphtune/contract.h"
 #include "graphtune/graph_spec.h"
 #include "graphtune/json_view.h"
@@ -28,6 +29,10 @@ namespace graphtune {
 
 [[nodiscard]] GRAPHTUNE_API Json to_json(const Signature& signature);
 [[nodiscard]] GRAPHTUNE_API Signature signature_from_json(const JsonView& json);
+
+/// {"form": a call tree, "sources": [0, -1], "extra_results": 1, "not_in_result": "['past']"}
+[[nodiscard]] GRAPHTUNE_API Json to_json(const ArgumentChanges& changes);
+[[nodiscard]] GRAPHTUNE_API ArgumentChanges argument_changes_from_json(const JsonView& json);
 
 [[nodiscard]] GRAPHTUNE_API Json to_json(const GraphSpec& spec);
 [[nodiscard]] GRAPHTUNE_API GraphSpec graph_spec_from_json(const JsonView& json);

@@ -1,7 +1,8 @@
 // A bundle's manifest.json:
 // {"format": "graphtune bundle", "format_version": 1, "module": "…", "strict": true,
 //  "signature": […], "graphs": [{"spec": …, "plan": …, "output_alias": […], "engines": [{"name": …,
-//  "backend": …, "folder": …, "native_code": false, "info": {…}}]}],
+//  "backend": …, "folder": …, "native_code": false, "info": {…}}], "changes": (where there are any)
+//  see graph_json.h}],
 //  "files": {"graph_0/openvino/model.xml": {"size": 5, "sha256": "…"}},
 //  "versions": {"graphtune": "…", "weights": sha256 of the model's, …}, "hardware": {…}, "info":
 //  {…}, "sha256": of all the rest, written without spaces and line breaks, members sorted by name}
@@ -117,9 +118,9 @@ void check_plan(const StoredGraph& graph, const JsonView& json) {
 }
 
 StoredGraph graph_from_json(const JsonView& json, bool strict) {
-  json.allow_only({"spec", "plan", "engines", "output_alias"});
+  json.allow_only({"spec", "plan", "engines", "output_alias", "changes"});
   const JsonView spec = json.at("spec");
-  StoredGraph graph{graph_spec_from_json(spec), plan_from_json(json.at("plan")), {}, {}};
+  StoredGraph graph{graph_spec_from_json(spec), plan_from_json(json.at("plan")), {}, {}, {}};
   if (graph.spec.input_spec().strict() != strict) {
     spec.at("inputs").fail("is strict where the bundle is not, or the other way round");
   }
@@ -139,11 +140,20 @@ StoredGraph graph_from_json(const JsonView& json, bool strict) {
   for (const JsonView& alias : aliases.items()) {
     graph.output_alias.push_back(static_cast<std::int32_t>(alias.integer(-1, last_input)));
   }
-  const std::size_t output_count = graph.spec.output_spec().tensor_count();
+  std::size_t output_count = graph.spec.output_spec().tensor_count();
+  if (const std::optional<JsonView> changes = json.find("changes")) {
+    graph.changes = argument_changes_from_json(*changes);
+    try {
+      check_changes(*graph.changes, output_count, graph.spec.input_spec().tensor_count());
+    } catch (const ValueError& error) {
+      changes->fail(error.what());
+    }
+    output_count += graph.changes->extra_results;
+  }
   if (graph.output_alias.size() != output_count &&
       (is_tuned(graph) || !graph.output_alias.empty())) {
     aliases.fail(
-        fmt::format("expected {} numbers, one for each tensor of the result", output_count));
+        fmt::format("expected {} numbers, one for each tensor that engines give", output_count));
   }
   return graph;
 }
@@ -310,13 +320,19 @@ Json graph_to_json(const StoredGraph& graph) {
       spec["contract"] = to_json(graph.spec.contract());
     }
     if (aliases.empty()) {
-      aliases.resize(graph.spec.output_spec().tensor_count(), -1);
+      aliases.resize(graph.spec.output_spec().tensor_count() +
+                         (graph.changes ? graph.changes->extra_results : 0),
+                     -1);
     }
   }
-  return {{"spec", std::move(spec)},
-          {"plan", to_json(graph.plan)},
-          {"engines", std::move(engines)},
-          {"output_alias", std::move(aliases)}};
+  Json json = {{"spec", std::move(spec)},
+               {"plan", to_json(graph.plan)},
+               {"engines", std::move(engines)},
+               {"output_alias", std::move(aliases)}};
+  if (graph.changes) {
+    json["changes"] = to_json(*graph.changes);
+  }
+  return json;
 }
 
 }  // namespace

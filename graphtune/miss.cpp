@@ -28,6 +28,8 @@ std::string_view to_string(MissReason reason) noexcept {
       return "weights_changed";
     case MissReason::Device:
       return "device";
+    case MissReason::SharedArgument:
+      return "shared_argument";
     case MissReason::EngineFailed:
       return "engine_failed";
   }

@@ -21,6 +21,7 @@ enum class MissReason : std::uint8_t {
   TrainMode,       ///< the module is in train mode
   WeightsChanged,  ///< the module's weights were replaced or moved since it was tuned
   Device,          ///< a tensor is on another device index than the engine
+  SharedArgument,  ///< forward changes its arguments, and one container is given at two places
   EngineFailed,    ///< the engine raised while it ran
 };
 

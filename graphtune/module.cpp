@@ -45,6 +45,14 @@ std::string engine_name(const Engine& engine, const RoutedGraph& graph) {
   return found == graph.engines.end() ? std::string(engine.backend()) : found->name;
 }
 
+/// Values don't change: what forward does beside its result would be lost.
+Miss changes_argument(const RoutedGraph& graph) {
+  return {MissReason::NotTuned,
+          fmt::format("{} changes its argument {}, which is no part of its result: only Python "
+                      "objects can be changed; have forward return it to serve it here",
+                      graph.name, graph.changes->not_in_result)};
+}
+
 Miss no_engine(const RoutedGraph& graph) {
   return {
       MissReason::NotTuned,
@@ -75,7 +83,7 @@ void run_engine(Engine& engine, const RoutedGraph& graph, std::span<const Tensor
   } catch (const std::exception& error) {
     refuse(error.what());
   }
-  const std::size_t expected = graph.output_tree.tensors().size();
+  const std::size_t expected = graph.engine_results();
   if (outputs.size() != expected) {
     refuse(fmt::format("it gave {} tensors, the result has {}", outputs.size(), expected));
   }
@@ -84,6 +92,7 @@ void run_engine(Engine& engine, const RoutedGraph& graph, std::span<const Tensor
       outputs[i] = canonical_inputs[static_cast<std::size_t>(graph.output_alias[i])];
     }
   }
+  outputs.resize(graph.output_tree.tensors().size());  // the others are for changed arguments
 }
 
 struct Module::State {
@@ -124,6 +133,10 @@ struct Module::State {
     Router::Decision decision = router->route(tree);
     if (!decision.miss && decision.engine == nullptr) {
       decision.miss = no_engine(*decision.graph);
+    }
+    if (!decision.miss && decision.graph->changes &&
+        !decision.graph->changes->not_in_result.empty()) {
+      decision.miss = changes_argument(*decision.graph);
     }
     if (decision.miss) {
       if (count) {

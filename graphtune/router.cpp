@@ -146,7 +146,7 @@ Router::GraphRoute Router::compile(const RoutedGraph& graph, bool strict) {
       }
     }
   }
-  const std::size_t output_count = graph.output_tree.tensors().size();
+  const std::size_t output_count = graph.engine_results();
   if (!graph.output_alias.empty() && graph.output_alias.size() != output_count) {
     refuse(fmt::format("{} aliases for a result of {} tensors", graph.output_alias.size(),
                        output_count));
@@ -155,6 +155,13 @@ Router::GraphRoute Router::compile(const RoutedGraph& graph, bool strict) {
     if (alias < -1 || alias >= static_cast<std::int64_t>(inputs.size())) {
       refuse(
           fmt::format("a tensor of the result is said to be input {} of {}", alias, inputs.size()));
+    }
+  }
+  if (graph.changes) {
+    try {
+      check_changes(*graph.changes, graph.output_tree.tensors().size(), inputs.size());
+    } catch (const ValueError& error) {
+      refuse(error.what());
     }
   }
   return route;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "graphtune/argument_changes.h"
 #include "graphtune/call_key.h"
 #include "graphtune/contract.h"
 #include "graphtune/engines/engine.h"
@@ -30,15 +31,22 @@ struct RoutedGraph {
   CallKey key;
   CallTree input_tree;                           ///< detached: for messages
   CallTree output_tree{CallTree::Kind::Result};  ///< detached: the structure of results
-  /// Result tensors that are inputs themselves: for each result tensor (canonical), the input's
-  /// canonical index or -1. Empty: none is.
+  /// Result tensors that are inputs themselves: for each tensor that an engine gives (canonical),
+  /// the input's canonical index or -1. Empty: none is.
   std::vector<std::int32_t> output_alias;
+  /// Absent: calls change no container, and their result holds none of theirs.
+  std::optional<ArgumentChanges> changes;
   Contract contract;
   /// Checked by a router that is not strict.
   FixedConstants fixed_constants;
   Plan plan;
   std::vector<NamedEngine> engines;
   std::string eager_reason;  ///< why nothing is tuned; empty when something is
+
+  /// How many tensors an engine gives: those of the result, and extra ones.
+  [[nodiscard]] std::size_t engine_results() const noexcept {
+    return output_tree.tensors().size() + (changes ? changes->extra_results : 0);
+  }
 };
 
 /// Counts of calls, exact under threads.

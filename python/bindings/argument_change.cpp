@@ -2,11 +2,21 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/stub_types.h"
 #include "bindings/tensor_access.h"
+#include "graphtune/argument_changes.h"
 #include "graphtune/call_key.h"
+#include "graphtune/error.h"
 #include "graphtune/hash.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace graphtune::python {
 namespace {
@@ -80,11 +90,84 @@ std::string type_of(const Node& node) {
   }
 }
 
+/// Throws ValueError where a form holds what can't be given to another caller.
+void check_can_be_stored(const CallTree& form) {
+  if (!form.opaques().empty()) {
+    throw ValueError("a " + *form.opaques().front() + ", which graphtune can't look into");
+  }
+  for (const Constant& constant : form.constants()) {
+    if (!constant.is_complete()) {
+      throw ValueError("a text too long to be stored");
+    }
+  }
+}
+
+using Containers = nb::typed<nb::dict, int, nb::typed<nb::tuple, nb::any, nb::str>>;
+
+Containers call_containers(const Args& args, const Kwargs& kwargs, const CallSignature* signature) {
+  const WalkerLease walker;
+  walker->keep_containers(true);
+  walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
+  const CallTree& tree = walker->tree();
+  std::vector<std::uint32_t> canonical(tree.nodes().size());
+  for (std::uint32_t i = 0; i < canonical.size(); ++i) {
+    canonical[tree.is_canonical() ? i : tree.canonical_order()[i]] = i;
+  }
+  Containers containers;
+  for (const Walker::Container& container : walker->containers()) {
+    containers[nb::int_(canonical[container.node])] =
+        nb::make_tuple(nb::borrow(container.object.get()),
+                       nb::str(tree.locator_of(container.node).shown().c_str()));
+  }
+  return containers;
+}
+
 std::size_t canonical_tensor(const CallTree& tree, std::size_t index) {
   return tree.is_canonical() ? index : tree.tensor_order()[index];
 }
 
 }  // namespace
+
+PyObject* changes_module() {
+  static PyObject* module = nullptr;
+  if (module == nullptr) {
+    module = Object::steal(PyImport_ImportModule("graphtune.argument_changes")).release();
+  }
+  return module;
+}
+
+bool is_argument(PyObject* object) {
+  static PyObject* type = nullptr;
+  if (type == nullptr) {
+    type = Object::steal(PyObject_GetAttrString(changes_module(), "Argument")).release();
+  }
+  return reinterpret_cast<PyObject*>(Py_TYPE(object)) == type;
+}
+
+std::uint32_t node_of_argument(PyObject* argument) {
+  const Object node = Object::steal(PyObject_GetAttrString(argument, "node"));
+  const unsigned long value = PyLong_AsUnsignedLong(node.get());
+  if (PyErr_Occurred() != nullptr) {
+    throw PythonError();
+  }
+  return static_cast<std::uint32_t>(value);
+}
+
+std::string find_shared_container(const Walker& call) {
+  std::unordered_map<const PyObject*, std::uint32_t> nodes;
+  for (const Walker::Container& container : call.containers()) {
+    if (PyTuple_Check(container.object.get())) {
+      continue;
+    }
+    const auto [first, is_new] = nodes.emplace(container.object.get(), container.node);
+    if (!is_new) {
+      const CallTree& tree = call.tree();
+      return tree.locator_of(first->second).shown() + " and " +
+             tree.locator_of(container.node).shown();
+    }
+  }
+  return {};
+}
 
 bool holds_containers(const CallTree& call) {
   const std::span<const Node> nodes = call.nodes();
@@ -126,6 +209,29 @@ ArgumentChange describe_change(const Walker& before, const Walker& after) {
   const std::uint32_t node =
       container_of(tree, std::min<std::size_t>(index, tree.nodes().size() - 1));
   return {key_of_change(before, after), tree.locator_of(node).shown(), type_of(tree.nodes()[node])};
+}
+
+void bind_argument_changes(nb::module_& module) {
+  nb::class_<ArgumentChanges>(module, "ArgumentChanges",
+                              "What a graph's calls do to the containers among their arguments.")
+      .def(
+          "__init__",
+          [](ArgumentChanges* self, nb::handle form, std::vector<std::int32_t> sources,
+             std::uint32_t extra_results, std::string not_in_result) {
+            const WalkerLease walker;
+            walker->walk_result(form.ptr());
+            CallTree tree = walker->tree();
+            tree.detach();
+            check_can_be_stored(tree);
+            new (self) ArgumentChanges{std::move(tree), std::move(sources), extra_results,
+                                       std::move(not_in_result)};
+          },
+          "form"_a, "sources"_a, "extra_results"_a, "not_in_result"_a,
+          "Sources: what each tensor of the form, in canonical order, is: result i of the engine, "
+          "or "
+          "-1 - i for input i.");
+  module.def("call_containers", &call_containers, "args"_a, "kwargs"_a, "signature"_a = nb::none(),
+             "By node, in canonical order: each container of a call, with its place as text.");
 }
 
 }  // namespace graphtune::python

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include <nanobind/nanobind.h>
+
 #include "bindings/walk.h"
 
 namespace graphtune::python {
@@ -14,6 +16,13 @@ struct ArgumentChange {
   std::string type;       ///< and what it is
 };
 
+/// graphtune.argument_changes, imported the first time.
+[[nodiscard]] PyObject* changes_module();
+/// Whether it is a graphtune.argument_changes.Argument: the container at a node of a call.
+[[nodiscard]] bool is_argument(PyObject* object);
+/// The node, in canonical order.
+[[nodiscard]] std::uint32_t node_of_argument(PyObject* argument);
+
 /// Whether the call's arguments hold a container that could be changed.
 [[nodiscard]] bool holds_containers(const CallTree& call);
 
@@ -24,5 +33,12 @@ struct ArgumentChange {
 /// What lies between two walks that differ: its key alone, which is quick, or all of it.
 [[nodiscard]] std::uint64_t key_of_change(const Walker& before, const Walker& after);
 [[nodiscard]] ArgumentChange describe_change(const Walker& before, const Walker& after);
+
+/// Locators of a container that the call holds twice, which changes at both places; empty if it
+/// holds none. The walk must have kept the containers.
+[[nodiscard]] std::string find_shared_container(const Walker& call);
+
+/// ArgumentChanges and call_containers.
+void bind_argument_changes(nanobind::module_& module);
 
 }  // namespace graphtune::python

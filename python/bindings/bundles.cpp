@@ -40,8 +40,12 @@ struct BundleWriter {
   std::map<std::string, std::filesystem::path> sources;
 
   void add_graph(const GraphSpec& spec, const PlanEntries& plan,
-                 const std::vector<EngineParts>& engines, std::vector<std::int32_t> output_alias) {
-    StoredGraph graph{spec, make_plan(plan), {}, std::move(output_alias)};
+                 const std::vector<EngineParts>& engines, std::vector<std::int32_t> output_alias,
+                 const ArgumentChanges* changes) {
+    StoredGraph graph{spec, make_plan(plan), {}, std::move(output_alias), {}};
+    if (changes != nullptr) {
+      graph.changes = *changes;
+    }
     for (const auto& [name, backend, folder, native_code, info] : engines) {
       StoredEngine engine;
       engine.name = name;
@@ -148,6 +152,11 @@ AnyTuple describe_result(const GraphSpec& spec) {
   return describe_node(spec.output_spec().tree(), 0);
 }
 
+std::optional<AnyTuple> describe_changes(const Bundle& bundle, std::size_t graph) {
+  const std::optional<ArgumentChanges>& changes = bundle.graphs.at(graph).changes;
+  return changes ? std::optional<AnyTuple>(describe_node(changes->form, 0)) : std::nullopt;
+}
+
 nb::typed<nb::tuple, Router, nb::typed<nb::list, nb::str>> load_router(
     const Bundle& bundle, std::optional<bool> allow_native_code, int threads, bool has_model) {
   LoadOptions options;
@@ -180,6 +189,7 @@ void bind_bundles(nb::module_& module) {
           },
           "name"_a, "strict"_a, "signature"_a.none(), "versions"_a)
       .def("add_graph", &BundleWriter::add_graph, "spec"_a, "plan"_a, "engines"_a, "output_alias"_a,
+           "changes"_a.none() = nb::none(),
            "Engines: (name, backend, folder, native_code, info as JSON).")
       .def(
           "write",
@@ -238,6 +248,8 @@ void bind_bundles(nb::module_& module) {
              "(name, the bundle's path) of each module of a folder. Raises BundleError.");
   module.def("describe_result", &describe_result, "spec"_a,
              "The structure of a graph's results as nested tuples.");
+  module.def("describe_changes", &describe_changes, "bundle"_a, "graph"_a,
+             "The same of the form of a graph's changes, by the graph's place; None: it has none.");
 }
 
 }  // namespace graphtune::python

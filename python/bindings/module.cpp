@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 
+#include "bindings/argument_change.h"
 #include "bindings/batch.h"
 #include "bindings/bundles.h"
 #include "bindings/engines.h"
@@ -30,6 +31,7 @@ NB_MODULE(_core, module) {
   python::bind_trees(module);
   python::bind_engines(module);
   python::bind_size_condition(module);
+  python::bind_argument_changes(module);
   python::bind_routing(module);
   python::bind_bundles(module);
   module.attr("__version__") = GRAPHTUNE_VERSION;

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "bindings/argument_change.h"
 #include "bindings/tensor_access.h"
 #include "graphtune/error.h"
 
@@ -122,6 +123,9 @@ Object Rebuilder::rebuild_dict(PyObject* dict) {
 }
 
 Object Rebuilder::rebuild_typed(PyObject* object) {
+  if (call_ != nullptr && is_argument(object)) {
+    return Object::borrow(call_->container_at(node_of_argument(object)));
+  }
   const std::shared_ptr<const TypeInfo> info = find_type(Py_TYPE(object));
   Flattening parts;
   switch (info->kind) {

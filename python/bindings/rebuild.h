@@ -4,6 +4,7 @@
 
 #include "bindings/children.h"
 #include "bindings/object.h"
+#include "bindings/walk.h"
 
 namespace graphtune::python {
 
@@ -15,8 +16,10 @@ namespace graphtune::python {
 class Rebuilder {
  public:
   /// `tensors` stand in the caller's order, as Walker::tensors() of a walk of the same objects.
-  explicit Rebuilder(std::span<const Object> tensors, bool copy_containers = false)
-      : tensors_(tensors), copy_containers_(copy_containers) {}
+  /// With `call`, a graphtune.argument_changes.Argument is replaced by the call's container.
+  explicit Rebuilder(std::span<const Object> tensors, bool copy_containers = false,
+                     const Walker* call = nullptr)
+      : tensors_(tensors), copy_containers_(copy_containers), call_(call) {}
 
   /// The next object: first all positional arguments, then the keyword arguments; or the result.
   [[nodiscard]] Object rebuild(PyObject* object);
@@ -34,6 +37,7 @@ class Rebuilder {
   std::span<const Object> tensors_;
   std::size_t next_ = 0;
   bool copy_containers_;
+  const Walker* call_;
 };
 
 }  // namespace graphtune::python

@@ -200,25 +200,29 @@ ArgumentChange CallRecorder::find_change(const PendingCall& call) const {
   return describe_change(before, *after);
 }
 
-/// Engines don't change containers; and of calls that change other ones, the graph says nothing.
+/// All calls of a graph must change the same, as an engine does.
 void CallRecorder::note_change(std::uint32_t graph, ArgumentChange change) {
   const auto [entry, is_first] = changes_.try_emplace(graph);
-  if (!is_first && entry->second.key == change.key) {
-    return;
-  }
-  const ArgumentChange& shown = change.key != 0 ? change : entry->second;
-  if (shown.key != 0) {
-    recorder_.set_eager_reason(
-        graph, fmt::format("forward changes its argument {} (a {}), which no engine does: return "
-                           "what is new instead",
-                           shown.place, shown.type));
-  }
   if (is_first) {
     if (change.key != 0) {
       known_changes_.insert(change.key);
     }
     entry->second = std::move(change);
+    return;
   }
+  if (entry->second.key != change.key) {
+    const ArgumentChange& shown = change.key != 0 ? change : entry->second;
+    recorder_.set_eager_reason(
+        graph, fmt::format("forward changes its argument {} (a {}) in some calls, and not or in "
+                           "another way in others of the same structure, where an engine does "
+                           "always the same: return what is new instead",
+                           shown.place, shown.type));
+  }
+}
+
+ArgumentChange CallRecorder::change_of(std::uint32_t graph) const {
+  const auto found = changes_.find(graph);
+  return found == changes_.end() ? ArgumentChange() : found->second;
 }
 
 void CallRecorder::clear() {
@@ -304,6 +308,19 @@ void bind_recording(nb::module_& module) {
             self.recorder().set_eager_reason(graph, std::move(reason));
           },
           "graph"_a, "reason"_a)
+      .def(
+          "change",
+          [](CallRecorder& self, std::uint32_t graph)
+              -> std::optional<std::tuple<std::uint64_t, std::string, std::string>> {
+            const ArgumentChange change = self.change_of(graph);
+            if (change.key == 0) {
+              return std::nullopt;
+            }
+            return std::tuple(change.key, change.place, change.type);
+          },
+          "graph"_a,
+          "What a graph's calls change of their arguments: a number that is the same for the same "
+          "change, the first changed container's place and type. None: nothing.")
       .def_prop_ro("strict", [](CallRecorder& self) { return self.recorder().options().strict; })
       .def("clear", &CallRecorder::clear);
 }

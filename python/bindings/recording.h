@@ -50,6 +50,8 @@ class CallRecorder {
   /// Throws ValueError above max_graphs.
   [[nodiscard]] nanobind::object finish(PendingCall& call, PyObject* outputs);
   void clear();
+  /// What the graph's calls change of their arguments; its key is 0 when they change nothing.
+  [[nodiscard]] ArgumentChange change_of(std::uint32_t graph) const;
 
  private:
   void walk(Walker& walker, const PendingCall& call, Walker::Hold hold) const;

@@ -110,7 +110,7 @@ using EngineFolder = std::tuple<std::string, std::string, Path, int>;
 
 RoutedGraph make_graph(const GraphSpec& spec, const PlanEntries& plan,
                        const std::vector<EngineFolder>& engines,
-                       std::vector<std::int32_t> output_alias) {
+                       std::vector<std::int32_t> output_alias, const ArgumentChanges* changes) {
   RoutedGraph graph;
   graph.name = spec.name();
   graph.key = spec.input_spec().key();
@@ -119,6 +119,9 @@ RoutedGraph make_graph(const GraphSpec& spec, const PlanEntries& plan,
   graph.output_alias = std::move(output_alias);
   graph.eager_reason = spec.eager_reason();
   if (graph.eager_reason.empty()) {
+    if (changes != nullptr) {
+      graph.changes = *changes;
+    }
     graph.contract = spec.contract();
     graph.fixed_constants = spec.fixed_constants();
     graph.plan = make_plan(plan);
@@ -363,7 +366,7 @@ void bind_routing(nb::module_& module) {
       .def_ro("name", &RoutedGraph::name)
       .def_ro("eager_reason", &RoutedGraph::eager_reason);
   module.def("make_graph", &make_graph, "spec"_a, "plan"_a, "engines"_a, "output_alias"_a,
-             nb::call_guard<nb::gil_scoped_release>(),
+             "changes"_a.none() = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
              "Loads engines (name, backend, folder, threads). Raises EngineError.");
 
   nb::class_<Router>(module, "Router", "Sends calls to the engines of their graphs")

@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include "bindings/argument_change.h"
 #include "bindings/rebuild.h"
 #include "bindings/tensor_access.h"
 #include "bindings/walk.h"
@@ -32,6 +33,16 @@ std::vector<Tensor> engine_inputs(const Walker& walker) {
   return inputs;
 }
 
+/// Whether a form, (result, changes), has any change.
+bool changes_something(PyObject* form) {
+  PyObject* result = nullptr;
+  PyObject* changes = nullptr;
+  if (PyArg_ParseTuple(form, "OO!", &result, &PyList_Type, &changes) == 0) {
+    throw PythonError();
+  }
+  return PyList_GET_SIZE(changes) > 0;
+}
+
 }  // namespace
 
 TunedRouter::TunedRouter(std::shared_ptr<Router> router, CallSignature signature,
@@ -46,11 +57,17 @@ TunedRouter::TunedRouter(std::shared_ptr<Router> router, CallSignature signature
     Template form{std::move(templates[graph]), {}};
     if (graphs[graph].eager_reason.empty()) {
       walker->walk_result(form.object.get());
-      if (walker->tree().tensors().size() != graphs[graph].output_tree.tensors().size()) {
+      const std::optional<ArgumentChanges>& changes = graphs[graph].changes;
+      const CallTree& expected = changes ? changes->form : graphs[graph].output_tree;
+      if (walker->tree().tensors().size() != expected.tensors().size()) {
         throw ValueError(graphs[graph].name +
                          ": the template's tensors are not those of the recorded results");
       }
       form.order = caller_to_canonical(walker->tree());
+      if (changes) {
+        form.changes = changes_something(form.object.get());
+        keeps_containers_ = true;
+      }
     }
     templates_.push_back(std::move(form));
   }
@@ -68,6 +85,7 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
                  "the module is in train mode; its engines were built in eval mode: call eval()")};
   }
   const WalkerLease walker;
+  walker->keep_containers(keeps_containers_);
   walker->walk_inputs(args, kwargs, &signature_);
   if (walker->has_virtual_tensors()) {
     return {};
@@ -94,6 +112,16 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
              "the module's weights, parts, hooks or modes were changed since it was tuned: tune it "
              "again")};
   }
+  const auto graph = static_cast<std::size_t>(decision.graph - router_->graphs().data());
+  if (templates_[graph].changes) {
+    const std::string places = find_shared_container(*walker);
+    if (!places.empty()) {
+      return {{},
+              miss(decision.graph, MissReason::SharedArgument,
+                   "forward changes containers among its arguments, and one is given at " + places +
+                       ": give each its own")};
+    }
+  }
   const std::vector<Tensor> inputs = engine_inputs(*walker);
   std::vector<Tensor> outputs;
   std::string failure;
@@ -105,7 +133,7 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
       failure = error.what();
     }
   }
-  if (failure.empty() && outputs.size() != decision.graph->output_tree.tensors().size()) {
+  if (failure.empty() && outputs.size() != decision.graph->engine_results()) {
     failure = "it gave another number of tensors than the model";
   }
   if (!failure.empty()) {
@@ -129,7 +157,7 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
     }
   }
   Object result =
-      build_result(static_cast<std::size_t>(decision.graph - router_->graphs().data()), results);
+      decision.graph->changes ? carry_out(graph, results, *walker) : build_result(graph, results);
   router_->count_served(*decision.graph, decision.engine_index);
   return {std::move(result), std::nullopt};
 }
@@ -146,6 +174,31 @@ Object TunedRouter::build_result(std::size_t graph, const std::vector<Object>& c
   Object result = rebuilder.rebuild(form.object.get());
   rebuilder.finish();
   return result;
+}
+
+/// Builds what the form of the graph's changes describes, and has it carried out on the caller's
+/// containers. Gives the result.
+Object TunedRouter::carry_out(std::size_t graph, const std::vector<Object>& canonical,
+                              const Walker& call) const {
+  const Template& form = templates_[graph];
+  const CallTree& tree = call.tree();
+  std::vector<Object> tensors;
+  tensors.reserve(form.order.size());
+  for (const std::uint32_t index : form.order) {
+    const std::int32_t source = router_->graphs()[graph].changes->sources[index];
+    if (source >= 0) {
+      tensors.push_back(canonical[static_cast<std::size_t>(source)]);
+    } else {
+      const auto input = static_cast<std::size_t>(-1 - source);
+      tensors.push_back(call.tensors()[tree.is_canonical() ? input : tree.tensor_order()[input]]);
+    }
+  }
+  Rebuilder rebuilder(tensors, true, &call);
+  const Object built = rebuilder.rebuild(form.object.get());
+  rebuilder.finish();
+  static PyObject* function =
+      Object::steal(PyObject_GetAttrString(changes_module(), "carry_out")).release();
+  return Object::steal(PyObject_CallOneArg(function, built.get()));
 }
 
 }  // namespace graphtune::python

@@ -6,6 +6,7 @@
 
 #include "bindings/call_signature.h"
 #include "bindings/object.h"
+#include "bindings/walk.h"
 #include "bindings/weight_guard.h"
 #include "graphtune/router.h"
 
@@ -30,7 +31,8 @@ struct Outcome {
 /// counters; calls may come from several threads.
 class TunedRouter {
  public:
-  /// `templates[i]` is a result of graph i, as the module gave it; its tensors are placeholders.
+  /// `templates[i]` is a result of graph i, as the module gave it; its tensors are placeholders. Of
+  /// a graph with changes it is their form (graphtune.argument_changes).
   /// Throws ValueError when its structure is not the graph's output tree.
   TunedRouter(std::shared_ptr<Router> router, CallSignature signature,
               std::vector<Object> templates, std::unique_ptr<WeightGuard> weights);
@@ -48,13 +50,17 @@ class TunedRouter {
   struct Template {
     Object object;
     std::vector<std::uint32_t> order;  // caller's index -> canonical index
+    bool changes = false;              // some argument, besides what the result holds of them
   };
   [[nodiscard]] Object build_result(std::size_t graph, const std::vector<Object>& canonical) const;
+  [[nodiscard]] Object carry_out(std::size_t graph, const std::vector<Object>& canonical,
+                                 const Walker& call) const;
 
   std::shared_ptr<Router> router_;
   CallSignature signature_;
   std::vector<Template> templates_;
   std::unique_ptr<WeightGuard> weights_;
+  bool keeps_containers_ = false;  // some graph has changes
 };
 
 }  // namespace graphtune::python

@@ -104,6 +104,7 @@ void Walker::clear() {
   // yet.
   alive_.clear();
   tensors_.clear();
+  containers_.clear();
   path_.clear();
   sizes_.clear();
   has_virtual_tensors_ = false;
@@ -361,6 +362,9 @@ void Walker::open(PyObject* object, NodeKind kind, const std::string* type) {
   const auto node = static_cast<std::uint32_t>(tree_.nodes().size());
   tree_.open(kind, type);
   path_.push_back({object, node});
+  if (keeps_containers_ && path_.size() > 1) {
+    containers_.push_back({node, Object::borrow(object)});
+  }
 }
 
 void Walker::close() {
@@ -382,6 +386,20 @@ void Walker::check_contains_itself(PyObject* object) {
           Py_TYPE(object)->tp_name, outer.empty() ? "the root" : outer, place(path_.size())));
     }
   }
+}
+
+PyObject* Walker::container_at(std::uint32_t canonical_node) const {
+  const std::vector<std::uint32_t>& order = tree_.canonical_order();
+  if (canonical_node < tree_.nodes().size()) {
+    const std::uint32_t node = order.empty() ? canonical_node : order[canonical_node];
+    const auto found =
+        std::lower_bound(containers_.begin(), containers_.end(), node,
+                         [](const Container& c, std::uint32_t wanted) { return c.node < wanted; });
+    if (found != containers_.end() && found->node == node) {
+      return found->object.get();
+    }
+  }
+  throw ValueError(fmt::format("the call has no container at node {}", canonical_node));
 }
 
 /// The locator of the `open_count`-th open container; of the object that is being added when there
@@ -426,6 +444,7 @@ WalkerLease::WalkerLease() {
 WalkerLease::~WalkerLease() {
   const bool keep = walker_->tensors().size() <= kMaxPooledTensors;
   walker_->clear();
+  walker_->keep_containers(false);
   auto& walkers = pool();
   if (keep && walkers.size() < kMaxPooled) {
     walkers.push_back(std::move(walker_));

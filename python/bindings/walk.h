@@ -56,6 +56,15 @@ class Walker {
   /// The tensors in the caller's order (that of tree().tensors()), held until clear() or the next
   /// walk.
   [[nodiscard]] std::span<const Object> tensors() const noexcept { return tensors_; }
+  /// From the next walk on, containers below the roots are kept as the tensors are.
+  void keep_containers(bool keep) noexcept { keeps_containers_ = keep; }
+  struct Container {
+    std::uint32_t node;  ///< in the caller's order
+    Object object;
+  };
+  [[nodiscard]] std::span<const Container> containers() const noexcept { return containers_; }
+  /// The container at a node in canonical order; throws ValueError when none was kept there.
+  [[nodiscard]] PyObject* container_at(std::uint32_t canonical_node) const;
   /// Some tensor stands for another one because the call is being traced or transformed
   /// (torch.compile, vmap, grad …): the model has to run, and nothing is to be learned from the
   /// call. The tree may lack sizes then.
@@ -87,11 +96,13 @@ class Walker {
 
   CallTree tree_;
   std::vector<Object> tensors_;
+  std::vector<Container> containers_;
   KeepAlive alive_;
   std::vector<Frame> path_;  // open containers
   std::vector<std::unique_ptr<std::int64_t[]>> sizes_;
   ChildStep step_;  // of the object that is being added
   Hold hold_ = Hold::Borrow;
+  bool keeps_containers_ = false;
   bool has_virtual_tensors_ = false;
   bool noted_ = false;  // the Python error that is on its way has its locator
 };

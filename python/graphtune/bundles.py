@@ -85,7 +85,7 @@ def bundle_writer(name: str, strict: bool, signature: Any, graphs: Sequence[Tune
             (engine.name, engine.backend, engine.folder, _is_code(engine.backend), json.dumps(engine.info))
             for engine in graph.engines
         ]
-        writer.add_graph(graph.spec, plan, engines, graph.output_alias)
+        writer.add_graph(graph.spec, plan, engines, graph.output_alias, graph.stored_changes)
     return writer
 
 
@@ -187,7 +187,11 @@ def _read(path: Path, options: LoadOptions, has_model: bool) -> tuple[Any, Any, 
     router, problems = _core.load_router(bundle, options.allow_native_code, options.threads, has_model)
     for problem in problems:
         warn_user(problem)
-    return bundle, router, [_template_of(spec) for spec in bundle.graph_specs]
+    return (
+        bundle,
+        router,
+        [_template_of(spec, _core.describe_changes(bundle, index)) for index, spec in enumerate(bundle.graph_specs)],
+    )
 
 
 class LoadedModule:
@@ -255,12 +259,13 @@ class LoadedModule:
         return f"LoadedModule({self.name}, {len(self.graph_specs)} graphs)"
 
 
-def _template_of(spec: Any) -> Any:
-    """A result of a graph as its model gave it, with placeholders for tensors; None for a graph that stays eager."""
+def _template_of(spec: Any, changes: tuple[Any, ...] | None = None) -> Any:
+    """A result of a graph as its model gave it, with placeholders for tensors; None for a graph that stays eager. Of a
+    graph that changes its arguments, their form, which ``changes`` describes."""
     if spec.eager_reason:
         return None
     try:
-        return _build(_core.describe_result(spec))
+        return _build(_core.describe_result(spec) if changes is None else changes)
     except (TypeError, ImportError) as error:
         raise BundleError(
             f"{spec.name}: its results can't be made here: {error}; install what defines their types"

@@ -284,6 +284,8 @@ def constant_value(name: str, identity: str) -> object:
         found = getattr(torch, identity.removeprefix("torch."), None)
         if isinstance(found, cls):
             return found
+    if issubclass(cls, type):
+        return find_class(identity)
     if cls is torch.Size:
         return torch.Size(ast.literal_eval(f"({identity},)") if identity else ())
     if cls is torch.device:

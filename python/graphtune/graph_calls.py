@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 from . import _core
+from .argument_changes import ArgumentChanges, find_changes
 from .engine_worker import read_inputs
+from .export_checks import StateWatch
 from .exporting import FlatModule
 from .probing import Point, Ranges
 from .size_expressions import evaluate, holds
@@ -57,7 +59,8 @@ class GraphCalls:
     """The samples and the traffic of one graph of a model.
 
     ``signature`` is the one by which the calls were normalised; ``traffic`` has the sizes of all recorded calls (of all
-    axes, in canonical order) and how often they came.
+    axes, in canonical order) and how often they came; ``change`` is what its calls do to their arguments
+    (``CallRecorder.change``).
     """
 
     def __init__(
@@ -67,12 +70,14 @@ class GraphCalls:
         spec: Any,
         samples: Sequence[Sample],
         traffic: Sequence[tuple[Sequence[int], int]],
+        change: tuple[int, str, str] | None = None,
     ) -> None:
         self.model = model
         self.signature = signature
         self.spec = spec
         self.samples = samples
         self._traffic = traffic
+        self._change = change
 
     @functools.cached_property
     def exported_sample(self) -> Sample:
@@ -82,9 +87,26 @@ class GraphCalls:
     def tensors(self, sample: Sample) -> list[torch.Tensor]:
         return list(_core.call_tensors(sample.args, sample.kwargs, self.signature))
 
+    @functools.cached_property
+    def changes(self) -> ArgumentChanges | None:
+        """What the model does to containers among the arguments; None when there are none. Raises ``ChangeError``."""
+        tensors = [tensor.clone() for tensor in self.tensors(self.exported_sample)]
+        watch = StateWatch(self._flat_result())
+        try:
+            return find_changes(self.model, self.signature, *self._with_tensors(tensors), self._change)
+        finally:
+            watch.restore()
+
     def flat_module(self) -> FlatModule:
-        """The model as a function of flat tensors."""
-        return FlatModule(self.model, self._with_tensors, lambda result: list(_core.result_tensors(result)))
+        """The model as a function of flat tensors; of changed arguments it gives the new tensors too."""
+        return self._flat_result(None if self.changes is None else self.changes.begin)
+
+    def _flat_result(self, begin: Callable[[Any, Any], Callable[[], list[torch.Tensor]]] | None = None) -> FlatModule:
+        return FlatModule(self.model, self._with_tensors, lambda result: list(_core.result_tensors(result)), begin)
+
+    def output_names(self) -> list[str]:
+        """How messages call what an engine gives."""
+        return [*_core.output_names(self.spec), *(self.changes.extra_names if self.changes else ())]
 
     @property
     def devices(self) -> list[str]:
@@ -93,13 +115,17 @@ class GraphCalls:
 
     def eager_call(self, case: Case) -> Callable[[], object]:
         """A call of the model itself, of the case's sizes, that is done when it returns."""
-        args, kwargs = self._with_tensors(read_inputs(case.path, self.devices))
-        if not any(device.startswith("cuda") for device in self.devices):
-            return lambda: self.model(*args, **kwargs)
+        tensors = read_inputs(case.path, self.devices)
+        once = self._with_tensors(tensors)
+        # What the last call changed (a cache that has grown) is no part of the case.
+        anew = self.changes is not None and self.changes.changes_something
+        on_cuda = any(device.startswith("cuda") for device in self.devices)
 
         def call() -> None:
+            args, kwargs = self._with_tensors(tensors) if anew else once
             self.model(*args, **kwargs)
-            torch.cuda.synchronize()
+            if on_cuda:
+                torch.cuda.synchronize()
 
         return call
 
@@ -137,9 +163,10 @@ class GraphCalls:
         if verify is None:
             return None
         outputs = self.samples[0].outputs
+        count = len(_core.result_tensors(outputs))  # others are of changed arguments
 
         def judge(expected: list[torch.Tensor], actual: list[torch.Tensor]) -> str:
-            trees = [_core.result_with_tensors(outputs, tensors) for tensors in (expected, actual)]
+            trees = [_core.result_with_tensors(outputs, tensors[:count]) for tensors in (expected, actual)]
             try:
                 verdict = verify(*trees)
             except AssertionError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _core
+from .argument_changes import ArgumentChanges, ChangeError
 from .candidate_builds import EngineFolder, build_candidates
 from .config import config
 from .confirmation import confirm_plan
@@ -46,6 +47,12 @@ class TunedGraph:
     output_alias: list[int]
     template: Any
     result: GraphResult
+    changes: ArgumentChanges | None = None
+
+    @property
+    def stored_changes(self) -> Any:
+        """The changes as the router and bundles have them."""
+        return None if self.changes is None else self.changes.stored
 
 
 class _StaysEagerError(Exception):
@@ -106,6 +113,7 @@ class GraphTuner:
 
     def _tune(self, folder: Path) -> TunedGraph:
         self._note_static_shapes()
+        changes = self._find_changes()
         flat, exported = self._export(folder / "program.pt2")
         index_ranges = find_index_ranges(exported.program)
         if index_ranges.problems:
@@ -130,11 +138,13 @@ class GraphTuner:
             conditions=self._conditions,
         )
         measured = {point: case for point in points if (case := maker.case(point)) is not None}
+        if changes is not None and changes.problem:
+            raise _StaysEagerError(changes.problem)
         weights = point_weights(list(measured), calls)
         self._result.points = [point.values for point in measured]
         self._result.weights = [weights[point] for point in measured]
         plan, engines = self._try_candidates(exported, cases, measured, weights)
-        return self._finish(plan, engines, exported, index_ranges.ranges)
+        return self._finish(plan, engines, exported, index_ranges.ranges, changes)
 
     def _try_candidates(
         self,
@@ -149,7 +159,7 @@ class GraphTuner:
         for names in strategy.stages([each.name for each in self._options.configs]):
             trials = Trials(
                 self._options,
-                _core.output_names(self._spec),
+                self._calls.output_names(),
                 self._calls.devices,
                 self._calls.eager_call,
                 self._calls.flat_verify(self._options.verify),
@@ -175,6 +185,12 @@ class GraphTuner:
             raise _StaysEagerError(limits.problem)
         self._ranges, self._conditions = limits.ranges, limits.conditions
         self._result.notes += limits.notes
+
+    def _find_changes(self) -> ArgumentChanges | None:
+        try:
+            return self._calls.changes
+        except ChangeError as error:
+            raise _StaysEagerError(str(error)) from error
 
     def _check_key_order(self) -> None:
         sample = self._calls.samples[-1]
@@ -300,6 +316,7 @@ class GraphTuner:
         engines: Mapping[str, EngineFolder],
         exported: ExportedGraph,
         index_ranges: Mapping[int, tuple[int, int]],
+        changes: ArgumentChanges | None,
     ) -> TunedGraph:
         used = {entry.engine for entry in plan}
         for candidate in self._result.candidates:
@@ -320,7 +337,9 @@ class GraphTuner:
         for item in exported.aliases:
             alias[item.output] = item.input
         kept = [self._with_info(engines[name]) for name in engines if name in used]
-        return TunedGraph(spec, plan, kept, alias, self._calls.template(), self._result)
+        if changes is None or not changes.is_needed:
+            return TunedGraph(spec, plan, kept, alias, self._calls.template(), self._result)
+        return TunedGraph(spec, plan, kept, alias, changes.form, self._result, changes)
 
     def _with_info(self, engine: EngineFolder) -> EngineFolder:
         candidate = next(c for c in self._result.candidates if c.name == engine.name)

@@ -42,7 +42,8 @@ def find_key_order(
         for path in changed:
             _move_first_key_to_the_end(_follow(new_args, new_kwargs, path))
         with torch.no_grad():
-            return model(*new_args, **new_kwargs)
+            result = model(*new_args, **new_kwargs)
+        return result, new_args, new_kwargs  # which it may have changed
 
     try:
         expected = run(unlike, [])

@@ -187,7 +187,8 @@ class Module(RecordingModule):
             samples = self._graphtune_stored_samples(index)
         spec = spec_of()
         graph_options = options.named(f"{self.name} {spec.name}")
-        calls = GraphCalls(self.wrapped, self.signature, spec, samples, self._graphtune_recorder.traffic(index))
+        recorder = self._graphtune_recorder
+        calls = GraphCalls(self.wrapped, self.signature, spec, samples, recorder.traffic(index), recorder.change(index))
         tuned = GraphTuner(calls, graph_options).run()
         tuned.result.evidence += evidence
         return tuned
@@ -198,7 +199,7 @@ class Module(RecordingModule):
     def _graphtune_load(self, graph: TunedGraph) -> Any:
         plan = [(entry.engine, dict(entry.limits)) for entry in graph.plan]
         engines = [(engine.name, engine.backend, engine.folder, engine.threads) for engine in graph.engines]
-        return _core.make_graph(graph.spec, plan, engines, graph.output_alias)
+        return _core.make_graph(graph.spec, plan, engines, graph.output_alias, graph.stored_changes)
 
     def install(self, router: Any, specs: Sequence[Any], tuned: list[TunedGraph] | None, bundle: Any = None) -> None:
         """Puts a router to use, at once for all threads. For ``tune`` and ``load``, which gives the bundle."""

@@ -45,8 +45,9 @@ def find_unused_constants(model: torch.nn.Module, signature: Any, base: Call, ot
         }
         if not changed or changed <= unused or changed & used:
             continue
-        call = _core.call_with_tensors(other.args, other.kwargs, tensors, signature)
-        if _takes_without_tracing(model, (base.args, base.kwargs), call):
+        # Copies of the containers, which the model may change.
+        first, call = (_core.call_with_tensors(each.args, each.kwargs, tensors, signature) for each in (base, other))
+        if _takes_without_tracing(model, first, call):
             unused |= changed
         elif len(changed - unused) == 1:
             used |= changed - unused

@@ -42,7 +42,7 @@ class SampleBundle {
     bundle.signature =
         Signature({{"input_ids", Parameter::Kind::PositionalOrKeyword, false, {}},
                    {"mask", Parameter::Kind::PositionalOrKeyword, true, Constant::none()}});
-    bundle.graphs.push_back({plain_graph(), {}, {}, {-1, 0}});
+    bundle.graphs.push_back({plain_graph(), {}, {}, {-1, 0}, {}});
     StoredGraph& graph = bundle.graphs[0];
     graph.plan.entries = {{"small", {{{0, {1, 2}}}}}, {"large", {}}};
     graph.engines = {{"small", "fake", "graph_0/small", false, R"({"build_seconds": 1.5})"},
@@ -52,7 +52,7 @@ class SampleBundle {
         SampleMetadata(Call(Named{{"input_ids", ids({1, 4})}, {"mask", ids({1, 4})}}).tree, true),
         SampleMetadata(Result(hidden(1, 4)).tree, true));
     masked.set_eager_reason("the exporter said no");
-    bundle.graphs.push_back({masked, {}, {}, {}});
+    bundle.graphs.push_back({masked, {}, {}, {}, {}});
     bundle.versions = {{"graphtune", "0.1.0"}, {"weights", std::string(64, 'a')}};
     bundle.hardware = describe_hardware();
     sources = {{"graph_0/small", folder_.path() / "source" / "small"},

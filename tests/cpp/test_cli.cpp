@@ -394,7 +394,7 @@ TEST_F(Cli, NestedCallsAreBuiltAfterTheGraph) {
                 SampleMetadata(Result(zeros({2, 4})).tree, true, 2));
     write_text(sample.source(name), R"({"outputs": [0], "factor": )" + std::to_string(scale) + "}");
     sample.sources[name + "/fake"] = sample.source(name).parent_path();
-    StoredGraph graph{spec, {}, {{"fake", "fake", name + "/fake", false, "{}"}}, {}};
+    StoredGraph graph{spec, {}, {{"fake", "fake", name + "/fake", false, "{}"}}, {}, {}};
     graph.plan.entries = {{"fake", {}}};
     sample.bundle.graphs.push_back(std::move(graph));
   }
