@@ -61,6 +61,9 @@ def updater_of(cls: type, kind: str) -> Updater | None:
     if kind == "mapping":
         return _update_dict if cls in (*_DICTS, collections.UserDict) else None
     if kind == "sequence":
-        updaters = {list: _update_list, collections.deque: _update_deque, collections.UserList: _update_user_list}
-        return updaters.get(cls, _update_list if issubclass(cls, list) else None)
+        if issubclass(cls, list):
+            return _update_list
+        if cls is collections.deque:
+            return _update_deque
+        return _update_user_list if cls is collections.UserList else None
     return None

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from .export_checks import EagerRun, StateWatch, find_random_ops
+from .export_cleanup import drop_empty_operands
 from .export_readback import (
     ExportError,
     FixedAxis,
@@ -392,6 +393,7 @@ def export_flat(
         program = _export(flat_module, example, settled, ranges)
     finally:
         watch.restore()
+    drop_empty_operands(program)
     read = ReadBack(program, settled, ranges)
     found = find_conditions(program, settled, ranges)
     narrowed, conditions = _narrow(ranges, found)

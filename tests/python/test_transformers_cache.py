@@ -18,7 +18,7 @@ CONFIG = LlamaConfig(
     vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
     num_key_value_heads=2, max_position_embeddings=256,
 )  # fmt: skip
-BACKEND = "openvino"
+BACKEND = "torchscript"
 
 
 def llama() -> LlamaForCausalLM:
@@ -46,10 +46,10 @@ def decode(model: Any, prompt: torch.Tensor, chunks: list[int]) -> DynamicCache:
     return cache
 
 
-def record(module: Any) -> None:
+def record(module: Any, *prompts: tuple[int, list[int]]) -> None:
     generator = torch.Generator().manual_seed(0)
     for batch in (1, 2, 4):
-        for length, chunks in ((3, [1, 2, 1]), (5, [2, 3, 1]), (6, [1, 1, 3])):
+        for length, chunks in prompts:
             with graphtune.batch_size(batch):
                 decode(module, torch.randint(0, VOCABULARY, (batch, length), generator=generator), chunks)
 
@@ -68,7 +68,7 @@ KEYS = "['past_key_values'].layers[0].keys"
 @pytest.fixture(scope="module")
 def tuned(build_cache: BuildCache) -> tuple[graphtune.Module, graphtune.TuneResult]:
     module = graphtune.Module(llama(), name="llama")
-    record(module)
+    record(module, (3, [1, 1]), (5, [1, 1]), (6, [1, 1]))
     result = module.tune(
         progress=False, backends=(BACKEND,), force=BACKEND, measure_seconds=0, cache=build_cache,
         contract={KEYS: {2: graphtune.Dynamic("past", 1, 64)}},
@@ -76,15 +76,30 @@ def tuned(build_cache: BuildCache) -> tuple[graphtune.Module, graphtune.TuneResu
     return module, result
 
 
-def test_prompts_and_steps_are_two_graphs(tuned: Any) -> None:
-    module, result = tuned
+def sizes_of(spec: Any) -> dict[tuple[str, int], int | str]:
+    return {(str(axis.locator), axis.axis): axis.size for axis in spec.input_spec.explain()}
+
+
+def test_the_mask_is_as_long_as_past_and_new_tokens_together() -> None:
+    module = graphtune.Module(llama(), name="llama")
+    record(module, (3, [1, 2, 1]), (5, [2, 3, 1]), (6, [1, 1, 3]))
     prompt, decoding = module.graph_specs
     assert (prompt.sample_count, decoding.sample_count) == (9, 27)
-    sizes = {(str(axis.locator), axis.axis): axis.size for axis in decoding.input_spec.explain()}
+    assert not decoding.eager_reason
+    sizes = sizes_of(decoding)
     new, past = sizes["['input_ids']", 1], sizes[KEYS, 2]
     assert {new, past} == {"s0", "s1"}
     assert sizes["['past_key_values'].layers[1].values", 2] == past
     assert sizes["['attention_mask']", 1] == "s0+s1"
+
+
+def test_prompts_and_steps_are_two_graphs(tuned: Any) -> None:
+    module, result = tuned
+    prompt, decoding = module.graph_specs
+    assert (prompt.sample_count, decoding.sample_count) == (9, 18)
+    sizes = sizes_of(decoding)
+    assert (sizes["['input_ids']", 1], sizes[KEYS, 2], sizes["['attention_mask']", 1]) == ("1", "s0", "s0+1")
+    assert decoding.symbols["s0"] == (1, 64)
     for graph in result.graphs["llama"]:
         assert graph.chosen is not None, str(result)
 
@@ -92,7 +107,7 @@ def test_prompts_and_steps_are_two_graphs(tuned: Any) -> None:
 def serve_lengths_never_recorded(served: Any) -> None:
     eager = llama()
     # Prompts of lengths that were recorded, then caches far beyond what was seen.
-    for batch, length, chunks in ((3, 4, [1] * 30), (4, 6, [2, 1, 3, 1]), (1, 3, [1, 3, 2])):
+    for batch, length, chunks in ((3, 4, [1] * 30), (4, 6, [1] * 6), (1, 3, [1] * 3)):
         prompt = torch.randint(0, VOCABULARY, (batch, length))
         cache, expected_cache = DynamicCache(config=CONFIG), DynamicCache(config=CONFIG)
         ids = prompt
@@ -104,7 +119,7 @@ def serve_lengths_never_recorded(served: Any) -> None:
             assert_same_cache(cache, expected_cache)
             ids = expected.logits[:, -1:].argmax(-1).repeat(1, chunk)
         assert cache.get_seq_length() == length + sum(chunks)
-    assert served.stats()["by_graph"] == {"graph_0": {BACKEND: 3}, "graph_1": {BACKEND: 37}}
+    assert served.stats()["by_graph"] == {"graph_0": {BACKEND: 3}, "graph_1": {BACKEND: 39}}
     assert served.stats()["misses"] == {}
 
 
