@@ -78,6 +78,22 @@ def test_example_sizes_are_distinct_and_above_one():
     assert second.shape == (2 * b, s)
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_empty_operands_are_left_out_of_concatenations(tmp_path, count):
+    graph = export(
+        tmp_path,
+        lambda self, x: torch.cat([torch.tensor([]), *[x * i for i in range(1, count + 1)]], -1) + 1,
+        [torch.rand(2, 4)],
+        [["b", 4]],
+        BATCH,
+    )
+    program = torch.export.load(graph.path)
+    joined = program.graph.find_nodes(op="call_function", target=torch.ops.aten.cat.default)
+    assert [len(node.args[0]) for node in joined] == ([] if count == 1 else [2])
+    x = torch.rand(3, 4)
+    torch.testing.assert_close(run(graph, x)[0], torch.cat([x * i for i in range(1, count + 1)], -1) + 1)
+
+
 def test_batch_of_one_runs_though_the_example_had_one(tmp_path):
     graph = export(
         tmp_path,

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils._pytree as pytree
 from graphtune.cache import BuildCache
-from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+from transformers.integrations.executorch import register_dynamic_cache_export_support
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 import graphtune
@@ -136,3 +138,35 @@ def test_a_bundle_does_the_same(tuned: Any, with_model: bool, tmp_path: Path) ->
         serve_lengths_never_recorded(graphtune.load(tmp_path / "bundle", llama(), miss_policy="error"))
     else:
         serve_lengths_never_recorded(graphtune.load(tmp_path / "bundle"))
+
+
+def test_prompts_without_a_cache_give_a_new_one() -> None:
+    module = graphtune.Module(llama(), name="llama")
+    for batch in (1, 2):
+        with graphtune.batch_size(batch), torch.no_grad():
+            result = module(input_ids=torch.ones(batch, 3, dtype=torch.int64), use_cache=True)
+    assert type(result.past_key_values) is DynamicCache
+    assert not module.graph_specs[0].eager_reason
+
+
+def test_transformers_own_registration_with_pytree_changes_nothing() -> None:
+    cache = DynamicCache()
+    cache.update(torch.zeros(1, 2, 3, 8), torch.zeros(1, 2, 3, 8), 0)
+    known = graphtune._core.key_of(cache)
+    register_dynamic_cache_export_support()
+    try:
+        assert graphtune._core.key_of(cache) == known
+    finally:
+        pytree._deregister_pytree_node(DynamicCache)
+
+
+def test_a_sliding_window_keeps_the_graph_eager() -> None:
+    config = MistralConfig(
+        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4,
+        num_key_value_heads=2, sliding_window=8,
+    )  # fmt: skip
+    module = graphtune.Module(MistralForCausalLM(config).eval(), name="mistral")
+    with torch.no_grad():
+        module(torch.ones(1, 3, dtype=torch.int64), past_key_values=DynamicCache(config=config), use_cache=True)
+    assert "DynamicSlidingWindowLayer" in module.graph_specs[0].eager_reason
+    assert "['past_key_values'].layers[0]" in module.graph_specs[0].eager_reason
