@@ -18,9 +18,11 @@ std::uint64_t digest_of(const ObservationSet::Row& row) noexcept {
                                static_cast<std::uint64_t>(row.label));
 }
 
-void widen_range(std::int64_t& min, std::int64_t& max, std::int64_t low, std::int64_t high) {
+bool widen_range(std::int64_t& min, std::int64_t& max, std::int64_t low, std::int64_t high) {
+  const bool wider = low < min || high > max;
   min = std::min(min, low);
   max = std::max(max, high);
+  return wider;
 }
 
 }  // namespace
@@ -108,32 +110,38 @@ bool ObservationSet::insert(const Row& row) {
   return true;
 }
 
-void ObservationSet::merge(const ObservationSet& other) {
+bool ObservationSet::merge(const ObservationSet& other) {
   if (this == &other) {
-    return;
+    return false;
   }
+  bool changed = false;
   for (std::size_t i = 0; i < other.size(); ++i) {
-    insert(other[i]);
+    changed |= insert(other[i]);
   }
   if (other.dropped_) {
-    widen(*other.dropped_);
+    changed |= widen(*other.dropped_);
   }
+  return changed;
 }
 
-void ObservationSet::widen(const Dropped& dropped) {
+bool ObservationSet::widen(const Dropped& dropped) {
   if (!dropped_) {
     dropped_ = dropped;
-    return;
+    return true;
   }
+  bool changed = false;
   for (std::size_t axis = 0; axis < width_; ++axis) {
-    widen_range(dropped_->min[axis], dropped_->max[axis], dropped.min[axis], dropped.max[axis]);
+    changed |=
+        widen_range(dropped_->min[axis], dropped_->max[axis], dropped.min[axis], dropped.max[axis]);
   }
   if (dropped.max_batch > 0) {
     if (dropped_->max_batch == 0) {
       dropped_->min_batch = dropped.min_batch;
     }
-    widen_range(dropped_->min_batch, dropped_->max_batch, dropped.min_batch, dropped.max_batch);
+    changed |=
+        widen_range(dropped_->min_batch, dropped_->max_batch, dropped.min_batch, dropped.max_batch);
   }
+  return changed;
 }
 
 bool operator==(const ObservationSet& a, const ObservationSet& b) noexcept {

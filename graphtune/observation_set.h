@@ -70,9 +70,10 @@ class GRAPHTUNE_API ObservationSet {
   bool insert(const Row& row);
   /// True when insert() would change nothing. Allocates nothing.
   [[nodiscard]] bool covers(const Row& row) const noexcept;
-  void merge(const ObservationSet& other);
-  /// Adds ranges of rows that were dropped elsewhere.
-  void widen(const Dropped& dropped);
+  /// False when the set remains the same.
+  bool merge(const ObservationSet& other);
+  /// Adds ranges of rows that were dropped elsewhere; false when they lie within those known.
+  bool widen(const Dropped& dropped);
 
   friend GRAPHTUNE_API bool operator==(const ObservationSet& a, const ObservationSet& b) noexcept;
 

@@ -120,8 +120,9 @@ void ShapeLearner::merge(const ShapeLearner& other) {
                     axis_count(), tensor_offsets().size() - 1, other.axis_count(),
                     other.tensor_offsets().size() - 1));
   }
-  observations_.merge(other.observations_);
-  cache_.reset();
+  if (observations_.merge(other.observations_)) {
+    cache_.reset();
+  }
 }
 
 ShapeLearner ShapeLearner::project(std::size_t first, std::size_t count) const {
