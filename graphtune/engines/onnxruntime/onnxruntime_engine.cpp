@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <onnxruntime_session_options_config_keys.h>
 
 #include "graphtune/engines/engine.h"
 #include "graphtune/engines/engine_file.h"
@@ -180,6 +181,9 @@ Ort::SessionOptions session_options(const EngineFile& file, const SessionSetting
   // A pattern is kept for each set of input sizes: with sizes that vary, that is memory without
   // end.
   session.DisableMemPattern();
+  // Its threads stop spinning when a call is done: they would take the cores of other engines in
+  // this process, and of the caller.
+  session.AddConfigEntry(kOrtSessionOptionsConfigForceSpinningStop, "1");
   for (const auto& [name, value] : settings.config) {
     session.AddConfigEntry(name.c_str(), value.c_str());
   }
