@@ -31,6 +31,14 @@ std::string locator_text(const CallTree& tree, std::uint32_t canonical_index) {
   return tree.tensor_locators()[index].shown();
 }
 
+bool has_axis(const TensorView& tensor, std::uint32_t axis) noexcept {
+  return tensor.sizes != nullptr && static_cast<std::int64_t>(axis) < tensor.rank;
+}
+
+bool has_index_values(const TensorView& tensor) noexcept {
+  return tensor.data != nullptr && (tensor.rank == 0 || tensor.strides != nullptr);
+}
+
 /// Whether a symbol can be read off a size.
 bool is_readable(const SizeExpr& size) {
   return size.terms.size() == 1 && size.terms[0].second >= 1;
@@ -225,16 +233,32 @@ std::optional<Miss> Contract::check_sizes(const CallTree& tree,
         "contract of {} tensors and {} symbols, given {} tensors and room for {} symbols",
         sizes_.size(), symbols_.size(), tree.tensors().size(), symbols.size()));
   }
+  const Tensors tensors{tree.tensors(), tree.tensor_order()};
+  if (const AxisCheck* wrong = first_wrong_axis(tensors, symbols)) {
+    const TensorView& tensor = tensors[wrong->tensor];
+    if (!has_axis(tensor, wrong->axis)) {
+      throw ValueError(fmt::format("contract: {} has no axis {}: the call is not of this graph",
+                                   locator_text(tree, wrong->tensor), wrong->axis));
+    }
+    return refuse_size(tree, *wrong, tensor.sizes[wrong->axis], symbols);
+  }
+  for (const SizeCondition& condition : conditions_) {
+    if (!condition.holds(symbols)) {
+      return refuse_condition(tree, condition, symbols);
+    }
+  }
+  return std::nullopt;
+}
+
+const Contract::AxisCheck* Contract::first_wrong_axis(
+    const Tensors& tensors, std::span<std::int64_t> symbols) const noexcept {
   for (std::size_t symbol = 0; symbol < symbols_.size(); ++symbol) {
     symbols[symbol] = symbols_[symbol].min;
   }
-  const std::uint32_t* order = tree.tensor_order().empty() ? nullptr : tree.tensor_order().data();
-  const TensorView* tensors = tree.tensors().data();
   for (const AxisCheck& check : checks_) {
-    const TensorView& tensor = tensors[order == nullptr ? check.tensor : order[check.tensor]];
-    if (tensor.sizes == nullptr || static_cast<std::int64_t>(check.axis) >= tensor.rank) {
-      throw ValueError(fmt::format("contract: {} has no axis {}: the call is not of this graph",
-                                   locator_text(tree, check.tensor), check.axis));
+    const TensorView& tensor = tensors[check.tensor];
+    if (!has_axis(tensor, check.axis)) {
+      return &check;
     }
     const std::int64_t size = tensor.sizes[check.axis];
     bool good = false;
@@ -262,15 +286,16 @@ std::optional<Miss> Contract::check_sizes(const CallTree& tree,
         break;
     }
     if (!good) {
-      return refuse_size(tree, check, size, symbols);
+      return &check;
     }
   }
-  for (const SizeCondition& condition : conditions_) {
-    if (!condition.holds(symbols)) {
-      return refuse_condition(tree, condition, symbols);
-    }
-  }
-  return std::nullopt;
+  return nullptr;
+}
+
+bool Contract::sizes_hold(const Tensors& tensors, std::span<std::int64_t> symbols) const noexcept {
+  return tensors.views.size() == sizes_.size() && first_wrong_axis(tensors, symbols) == nullptr &&
+         std::all_of(conditions_.begin(), conditions_.end(),
+                     [&](const SizeCondition& condition) { return condition.holds(symbols); });
 }
 
 bool Contract::conditions_hold(std::span<const std::int64_t> symbols) const {
@@ -370,7 +395,7 @@ std::optional<Miss> Contract::check_indices(const CallTree& tree) const {
     if (tensor.element_count() == 0) {
       continue;
     }
-    if (tensor.data == nullptr || (tensor.rank > 0 && tensor.strides == nullptr)) {
+    if (!has_index_values(tensor)) {
       return refuse("has no data: its values are used as indices and can't be checked.");
     }
     if (const auto violation = find_index_violation(tensor, range.low, range.high)) {
@@ -381,6 +406,16 @@ std::optional<Miss> Contract::check_indices(const CallTree& tree) const {
     }
   }
   return std::nullopt;
+}
+
+bool Contract::indices_hold(const Tensors& tensors) const {
+  return std::all_of(indices_.begin(), indices_.end(), [&](const IndexRange& range) {
+    const TensorView& tensor = tensors[range.tensor];
+    return is_index_dtype(tensor.dtype) && tensor.device == DeviceType::Cpu &&
+           tensor.layout == Layout::Strided &&
+           (tensor.element_count() == 0 ||
+            (has_index_values(tensor) && !find_index_violation(tensor, range.low, range.high)));
+  });
 }
 
 }  // namespace graphtune

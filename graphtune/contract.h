@@ -67,6 +67,21 @@ class GRAPHTUNE_API Contract {
   /// the tuning: the caller raises it or runs eagerly, which raises too.
   [[nodiscard]] std::optional<Miss> check_indices(const CallTree& tree) const;
 
+  /// Tensors of a call without its tree: `order` maps canonical indices to theirs, empty when they
+  /// stand in canonical order.
+  struct Tensors {
+    std::span<const TensorView> views;
+    std::span<const std::uint32_t> order;
+
+    [[nodiscard]] const TensorView& operator[](std::size_t canonical) const noexcept {
+      return views[order.empty() ? canonical : order[canonical]];
+    }
+  };
+  /// The same checks where nothing needs to be said. `symbols` must hold symbols().size() values.
+  [[nodiscard]] bool sizes_hold(const Tensors& tensors,
+                                std::span<std::int64_t> symbols) const noexcept;
+  [[nodiscard]] bool indices_hold(const Tensors& tensors) const;
+
   friend bool operator==(const Contract& a, const Contract& b) {
     return a.sizes_ == b.sizes_ && a.symbols_ == b.symbols_ && a.indices_ == b.indices_ &&
            a.conditions_ == b.conditions_;
@@ -84,6 +99,9 @@ class GRAPHTUNE_API Contract {
     std::int64_t offset = 0;   // Bind
     std::int64_t coefficient = 1;
   };
+  /// The first axis that is not as it should be, null when all are; `symbols` gets what was read.
+  [[nodiscard]] const AxisCheck* first_wrong_axis(const Tensors& tensors,
+                                                  std::span<std::int64_t> symbols) const noexcept;
   void check_symbols() const;
   void check_extremes(std::uint32_t tensor, std::uint32_t axis) const;
   void compile();

@@ -4,16 +4,18 @@
 
 #include <fmt/format.h>
 
+#include "graphtune/call_form.h"
 #include "graphtune/error.h"
+#include "graphtune/tensor_scratch.h"
 
 namespace graphtune {
 namespace {
 
-/// The tensors of a value in the caller's order, which is that of a tree's tensors. As deep as the
-/// value, which flatten() has checked.
-void collect_tensors(const Value& value, std::vector<const Tensor*>& tensors) {
+/// Appends the tensors of a value in the caller's order, which is that of a tree's and a form's
+/// tensors. As deep as the value, which flatten() or take_form() has been through.
+void collect_tensors(const Value& value, std::vector<Tensor>& tensors) {
   if (value.is_tensor()) {
-    tensors.push_back(&value.tensor());
+    tensors.push_back(value.tensor());
   } else if (value.is_container()) {
     for (const auto& [step, child] : value.container().children) {
       collect_tensors(child, tensors);
@@ -21,21 +23,20 @@ void collect_tensors(const Value& value, std::vector<const Tensor*>& tensors) {
   }
 }
 
-std::vector<Tensor> canonical_tensors(const Arguments& arguments, const CallTree& tree) {
-  std::vector<const Tensor*> given;
-  given.reserve(tree.tensors().size());
+/// The tensors of a call in canonical order; `order` as of Router::FormDecision.
+void collect_canonical(const Arguments& arguments, std::span<const std::uint32_t> order,
+                       std::vector<Tensor>& tensors) {
+  TensorScratch given;
+  std::vector<Tensor>& target = order.empty() ? tensors : *given;
   for (const Value& value : arguments.positional) {
-    collect_tensors(value, given);
+    collect_tensors(value, target);
   }
   for (const auto& [name, value] : arguments.named) {
-    collect_tensors(value, given);
+    collect_tensors(value, target);
   }
-  std::vector<Tensor> tensors;
-  tensors.reserve(given.size());
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    tensors.push_back(*given[tree.tensor_order().empty() ? i : tree.tensor_order()[i]]);
+  for (const std::uint32_t index : order) {
+    tensors.push_back((*given)[index]);
   }
-  return tensors;
 }
 
 std::string engine_name(const Engine& engine, const RoutedGraph& graph) {
@@ -68,15 +69,14 @@ void run_engine(Engine& engine, const RoutedGraph& graph, std::span<const Tensor
     throw EngineError(
         fmt::format("{}: engine {} failed: {}", graph.name, engine_name(engine, graph), what));
   };
-  std::vector<Tensor> copies;
+  TensorScratch copies;
   std::span<const Tensor> inputs = canonical_inputs;
   if (!std::all_of(inputs.begin(), inputs.end(),
                    [](const Tensor& tensor) { return tensor.view().is_contiguous(); })) {
-    copies.reserve(inputs.size());
     for (const Tensor& tensor : canonical_inputs) {
-      copies.push_back(tensor.contiguous());
+      copies->push_back(tensor.contiguous());
     }
-    inputs = copies;
+    inputs = *copies;
   }
   try {
     engine.run(inputs, outputs);
@@ -100,34 +100,45 @@ struct Module::State {
   std::shared_ptr<Router> router;
   std::vector<std::string> problems;
 
-  /// `arguments` in normal form.
-  [[nodiscard]] Value run(const Arguments& arguments) const {
-    const RoutedGraph* graph = nullptr;
-    Engine* engine = nullptr;
-    std::int32_t engine_index = -1;
-    std::vector<Tensor> inputs;
-    {
-      // Kept from call to call; not used beyond this block, since an engine may call modules
-      // itself.
-      thread_local CallTree tree;
-      flatten(arguments, tree);
-      const Router::Decision decision = route(tree);
-      graph = decision.graph;
-      engine = decision.engine;
-      engine_index = decision.engine_index;
-      inputs = canonical_tensors(arguments, tree);
+  [[nodiscard]] Value call(const Arguments& arguments) const {
+    CallForm form;
+    take_form(arguments, form);
+    const Router::FormDecision known = router->route(form);
+    if (known.engine != nullptr) {
+      return serve(arguments, known);
     }
-    std::vector<Tensor> outputs;
-    try {
-      run_engine(*engine, *graph, inputs, outputs);
-    } catch (const EngineError&) {
-      router->count_miss(graph, MissReason::EngineFailed);
-      throw;
-    }
-    router->count_served(*graph, engine_index);
-    return unflatten(graph->output_tree, std::move(outputs));
+    return bundle.signature.is_normal(arguments)
+               ? call_by_tree(arguments, form)
+               : call_by_tree(bundle.signature.normalise(arguments), form);
   }
 
+ private:
+  /// `arguments` in normal form; `form` of the call as it was made.
+  [[nodiscard]] Value call_by_tree(const Arguments& arguments, const CallForm& form) const {
+    CallTree tree;
+    flatten(arguments, tree);
+    const Router::Decision decision = route(tree);
+    router->remember(form, tree, decision);
+    return serve(arguments,
+                 {decision.graph, decision.engine, decision.engine_index, tree.tensor_order()});
+  }
+
+  [[nodiscard]] Value serve(const Arguments& arguments,
+                            const Router::FormDecision& decision) const {
+    TensorScratch inputs;
+    collect_canonical(arguments, decision.order, *inputs);
+    std::vector<Tensor> outputs;
+    try {
+      run_engine(*decision.engine, *decision.graph, *inputs, outputs);
+    } catch (const EngineError&) {
+      router->count_miss(decision.graph, MissReason::EngineFailed);
+      throw;
+    }
+    router->count_served(*decision.graph, decision.engine_index);
+    return unflatten(decision.graph->output_tree, std::move(outputs));
+  }
+
+ public:
   /// A decision for an engine; throws MissError, having counted, when there is none.
   [[nodiscard]] Router::Decision route(const CallTree& tree, bool count = true) const {
     Router::Decision decision = router->route(tree);
@@ -159,14 +170,10 @@ Module Module::load(const std::filesystem::path& path, const LoadOptions& option
 
 Value Module::operator()(std::vector<Value> positional,
                          std::vector<std::pair<std::string, Value>> named) const {
-  return state_->run(state_->bundle.signature.normalise({std::move(positional), std::move(named)}));
+  return state_->call({std::move(positional), std::move(named)});
 }
 
-Value Module::call(const Arguments& arguments) const {
-  const Signature& signature = state_->bundle.signature;
-  return signature.is_normal(arguments) ? state_->run(arguments)
-                                        : state_->run(signature.normalise(arguments));
-}
+Value Module::call(const Arguments& arguments) const { return state_->call(arguments); }
 
 Module::Served Module::explain(const Arguments& arguments) const {
   const Arguments normal = state_->bundle.signature.normalise(arguments);

@@ -41,17 +41,18 @@ SampleMetadata metadata_of(const CallTree& detached, bool strict) {
 
 }  // namespace
 
+/// A tensor on a device of which there can be several, in canonical order.
+struct Router::DeviceCheck {
+  std::uint32_t tensor = 0;
+  std::int8_t index = 0;
+};
+
 struct Router::GraphRoute {
   struct Entry {
     Region region;
     std::int32_t engine = -1;  // -1: eager
   };
   std::vector<Entry> entries;
-  /// Tensors on devices of which there can be several, in canonical order.
-  struct DeviceCheck {
-    std::uint32_t tensor = 0;
-    std::int8_t index = 0;
-  };
   std::vector<DeviceCheck> devices;
   bool has_engine = false;  // else all is eager by plan, whatever the sizes
 };
@@ -72,7 +73,10 @@ struct Router::Counters {
 };
 
 Router::Router(std::vector<RoutedGraph> graphs, bool strict)
-    : graphs_(std::move(graphs)), counters_(std::make_unique<Counters>(graphs_)), strict_(strict) {
+    : graphs_(std::move(graphs)),
+      counters_(std::make_unique<Counters>(graphs_)),
+      forms_(std::make_unique<KnownForms>()),
+      strict_(strict) {
   std::set<std::string_view> names;
   for (std::uint32_t i = 0; i < graphs_.size(); ++i) {
     const RoutedGraph& graph = graphs_[i];
@@ -201,18 +205,16 @@ Router::Decision Router::route(const CallTree& tree) const {
   if (decision.miss) {
     return decision;
   }
-  for (const GraphRoute::DeviceCheck& check : route.devices) {
-    const std::uint32_t index =
-        tree.tensor_order().empty() ? check.tensor : tree.tensor_order()[check.tensor];
-    const TensorView& tensor = tree.tensors()[index];
-    if (device_index(tensor) != check.index) {
-      decision.miss =
-          Miss{MissReason::Device,
-               fmt::format("{} is on {}:{}, the engines are on {}:{}. Move it there.",
-                           tree.tensor_locators()[index].shown(), to_string(tensor.device),
-                           device_index(tensor), to_string(tensor.device), check.index)};
-      return decision;
-    }
+  const Contract::Tensors tensors{tree.tensors(), tree.tensor_order()};
+  if (const DeviceCheck* wrong = first_on_wrong_device(route, tensors)) {
+    const TensorView& tensor = tensors[wrong->tensor];
+    const auto index = static_cast<std::size_t>(&tensor - tree.tensors().data());
+    decision.miss =
+        Miss{MissReason::Device,
+             fmt::format("{} is on {}:{}, the engines are on {}:{}. Move it there.",
+                         tree.tensor_locators()[index].shown(), to_string(tensor.device),
+                         device_index(tensor), to_string(tensor.device), wrong->index)};
+    return decision;
   }
   for (const GraphRoute::Entry& entry : route.entries) {
     if (entry.region.contains(symbols)) {
@@ -228,6 +230,51 @@ Router::Decision Router::route(const CallTree& tree) const {
     }
   }
   return decision;
+}
+
+const Router::DeviceCheck* Router::first_on_wrong_device(const GraphRoute& route,
+                                                         const Contract::Tensors& tensors) {
+  const auto found = std::find_if(
+      route.devices.begin(), route.devices.end(),
+      [&](const DeviceCheck& check) { return device_index(tensors[check.tensor]) != check.index; });
+  return found == route.devices.end() ? nullptr : &*found;
+}
+
+Router::FormDecision Router::route(const CallForm& form) const {
+  thread_local std::vector<std::int64_t> symbols;
+
+  FormDecision decision;
+  const KnownForm* known = forms_->find(form);
+  if (known == nullptr) {
+    return decision;
+  }
+  const RoutedGraph& graph = graphs_[known->graph];
+  const GraphRoute& route = routes_[known->graph];
+  const Contract::Tensors tensors{form.tensors(), known->order};
+  symbols.resize(graph.contract.symbols().size());
+  if (!graph.contract.sizes_hold(tensors, symbols) ||
+      first_on_wrong_device(route, tensors) != nullptr) {
+    return decision;
+  }
+  const auto entry =
+      std::find_if(route.entries.begin(), route.entries.end(),
+                   [&](const GraphRoute::Entry& each) { return each.region.contains(symbols); });
+  if (entry != route.entries.end() && entry->engine >= 0 && graph.contract.indices_hold(tensors)) {
+    decision.graph = &graph;
+    decision.engine = graph.engines[static_cast<std::size_t>(entry->engine)].engine.get();
+    decision.engine_index = entry->engine;
+    decision.order = known->order;
+  }
+  return decision;
+}
+
+void Router::remember(const CallForm& form, const CallTree& tree, const Decision& decision) const {
+  if (decision.engine == nullptr || decision.miss || decision.graph->changes ||
+      form.tensors().size() != tree.tensors().size()) {
+    return;
+  }
+  forms_->add(form, static_cast<std::uint32_t>(decision.graph - graphs_.data()),
+              tree.tensor_order());
 }
 
 Miss Router::explain_unknown(const CallTree& tree, const CallKey& key) const {

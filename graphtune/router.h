@@ -4,16 +4,19 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "graphtune/argument_changes.h"
+#include "graphtune/call_form.h"
 #include "graphtune/call_key.h"
 #include "graphtune/contract.h"
 #include "graphtune/engines/engine.h"
 #include "graphtune/export.h"
 #include "graphtune/fixed_constants.h"
+#include "graphtune/known_forms.h"
 #include "graphtune/miss.h"
 #include "graphtune/plan.h"
 
@@ -57,8 +60,9 @@ struct CallStats {
   std::map<std::string, std::uint64_t> misses;  ///< reason -> calls
 };
 
-/// Sends each call to the engine of its graph. Immutable but for its counters: tuning again makes a
-/// new one. Thread safe, no lock on the way of a call that is served.
+/// Sends each call to the engine of its graph. Immutable but for its counters and the
+/// forms that it remembers: tuning again makes a new one. Thread safe, no lock on the way of a call
+/// that is served.
 class GRAPHTUNE_API Router {
  public:
   /// Throws ValueError when two graphs have one key or name, a plan names an engine that the graph
@@ -82,6 +86,20 @@ class GRAPHTUNE_API Router {
   /// Whether an input requires gradients is for the caller to ask (any_requires_grad): it depends
   /// on the caller's grad mode.
   [[nodiscard]] Decision route(const CallTree& tree) const;
+
+  /// What is known of a call by its form alone: only ever an engine that may have it.
+  struct FormDecision {
+    const RoutedGraph* graph = nullptr;
+    Engine* engine = nullptr;  ///< null: nothing is known, ask by the tree
+    std::int32_t engine_index = -1;
+    std::span<const std::uint32_t> order;  ///< canonical tensor -> the caller's; empty: the same
+  };
+  /// The same for a call whose form was remembered, with the same checks, without a tree.
+  [[nodiscard]] FormDecision route(const CallForm& form) const;
+  /// Knows calls of this form from now on. `decision` is that of `tree`, and `tree` of the same
+  /// call, in normal form; nothing is remembered unless it names an engine, and nothing of a graph
+  /// whose calls change their arguments: who carries that out needs the tree.
+  void remember(const CallForm& form, const CallTree& tree, const Decision& decision) const;
   [[nodiscard]] static bool any_requires_grad(const CallTree& tree) noexcept;
 
   /// `graph` must be one of graphs(), here and below.
@@ -93,15 +111,20 @@ class GRAPHTUNE_API Router {
   [[nodiscard]] CallStats stats() const;
 
  private:
+  struct DeviceCheck;
   struct GraphRoute;
   struct Counters;
   static GraphRoute compile(const RoutedGraph& graph, bool strict);
+  /// The first tensor that is on another device of its kind than the engines.
+  [[nodiscard]] static const DeviceCheck* first_on_wrong_device(const GraphRoute& route,
+                                                                const Contract::Tensors& tensors);
   [[nodiscard]] Miss explain_unknown(const CallTree& tree, const CallKey& key) const;
 
   std::vector<RoutedGraph> graphs_;
   std::vector<GraphRoute> routes_;  // beside graphs_: what route() needs of each, compiled
   std::unordered_map<CallKey, std::uint32_t, CallKeyHash> by_key_;
   std::unique_ptr<Counters> counters_;
+  std::unique_ptr<KnownForms> forms_;
   bool strict_;
 };
 

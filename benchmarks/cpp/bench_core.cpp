@@ -239,6 +239,33 @@ void route(benchmark::State& state) {
 }
 BENCHMARK(route)->ArgName("graphs")->Arg(1)->Arg(4)->Arg(16)->Arg(64);
 
+/// The same for calls whose form was served before.
+void route_known(benchmark::State& state) {
+  const std::int64_t graph_count = state.range(0);
+  const Router router = router_of(graph_count);
+  std::vector<Arguments> calls;
+  for (std::int64_t i = 0; i < graph_count; ++i) {
+    calls.push_back(call_of_graph(i, 2));
+    CallTree tree;
+    flatten(calls.back(), tree);
+    CallForm form;
+    take_form(calls.back(), form);
+    router.remember(form, tree, router.route(tree));
+  }
+  std::size_t next = 0;
+  for (auto _ : state) {
+    CallForm form;
+    take_form(calls[next], form);
+    const Router::FormDecision decision = router.route(form);
+    if (decision.engine == nullptr) {
+      state.SkipWithError("a call missed its engine");
+      break;
+    }
+    next = next + 1 == calls.size() ? 0 : next + 1;
+  }
+}
+BENCHMARK(route_known)->ArgName("graphs")->Arg(1)->Arg(4)->Arg(16)->Arg(64);
+
 /// A bundle of one graph, written and loaded as any other; its folder goes when it does.
 class IdleBundle {
  public:
@@ -257,7 +284,7 @@ class IdleBundle {
         Signature({parameter("input_ids"), parameter("attention_mask"), parameter("token_type_ids"),
                    parameter("position_ids"), parameter("scale"), parameter("mode")});
     bundle.graphs.push_back(
-        {spec_of_graph(0), idle_plan(), {{"idle", "idle", "graph0-idle"}}, {-1}});
+        {spec_of_graph(0), idle_plan(), {{"idle", "idle", "graph0-idle"}}, {-1}, {}});
     write_bundle(bundle, {{"graph0-idle", folder_ / "source"}}, folder_ / "bundle");
     module_ = std::make_unique<Module>(Module::load(folder_ / "bundle"));
   }

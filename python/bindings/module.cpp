@@ -11,6 +11,7 @@
 #include "bindings/python_values.h"
 #include "bindings/recording.h"
 #include "bindings/routing.h"
+#include "bindings/serving.h"
 #include "bindings/size_condition.h"
 #include "bindings/trees.h"
 #include "bindings/type_registry.h"
@@ -33,6 +34,7 @@ NB_MODULE(_core, module) {
   python::bind_size_condition(module);
   python::bind_argument_changes(module);
   python::bind_routing(module);
+  python::bind_serving(module);
   python::bind_bundles(module);
   module.attr("__version__") = GRAPHTUNE_VERSION;
   module.def("forget_types", &python::forget_types,

@@ -287,9 +287,9 @@ std::shared_ptr<TunedRouter> make_tuned_router(std::shared_ptr<Router> router, S
   std::vector<WeightGuard::Slot> kept;
   for (const nb::handle slot : slots) {
     const auto [dict, key] = nb::cast<std::pair<nb::dict, nb::object>>(slot);
-    const nb::object value = dict[key];
-    kept.push_back(
-        {Object::borrow(dict.ptr()), Object::borrow(key.ptr()), Object::borrow(value.ptr())});
+    // Null where there is no such entry: there must be none later either.
+    kept.push_back({Object::borrow(dict.ptr()), Object::borrow(key.ptr()),
+                    Object::borrow(PyDict_GetItem(dict.ptr(), key.ptr()))});
   }
   std::vector<PyObject*> fixed;
   for (const nb::handle dict : fixed_dicts) {

@@ -1,14 +1,17 @@
 #include "bindings/tuned_router.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <nanobind/nanobind.h>
 
 #include "bindings/argument_change.h"
+#include "bindings/formed_call.h"
 #include "bindings/rebuild.h"
 #include "bindings/tensor_access.h"
 #include "bindings/walk.h"
 #include "graphtune/error.h"
+#include "graphtune/tensor_scratch.h"
 
 namespace graphtune::python {
 namespace {
@@ -21,16 +24,8 @@ std::vector<std::uint32_t> caller_to_canonical(const CallTree& tree) {
   return order;
 }
 
-std::vector<Tensor> engine_inputs(const Walker& walker) {
-  const CallTree& tree = walker.tree();
-  std::vector<Tensor> inputs;
-  inputs.reserve(tree.tensors().size());
-  for (std::size_t canonical = 0; canonical < tree.tensors().size(); ++canonical) {
-    const std::size_t index = tree.is_canonical() ? canonical : tree.tensor_order()[canonical];
-    // Engines were validated with contiguous tensors: any other form is copied into one.
-    inputs.push_back(to_core(walker.tensors()[index].get()).contiguous());
-  }
-  return inputs;
+bool any_requires_grad(const CallForm& form) {
+  return std::ranges::any_of(form.tensors(), &TensorView::requires_grad);
 }
 
 /// Whether a form, (result, changes), has any change.
@@ -54,7 +49,7 @@ TunedRouter::TunedRouter(std::shared_ptr<Router> router, CallSignature signature
   }
   const WalkerLease walker;
   for (std::size_t graph = 0; graph < graphs.size(); ++graph) {
-    Template form{std::move(templates[graph]), {}};
+    Template form{std::move(templates[graph]), {}, false, false};
     if (graphs[graph].eager_reason.empty()) {
       walker->walk_result(form.object.get());
       const std::optional<ArgumentChanges>& changes = graphs[graph].changes;
@@ -68,6 +63,7 @@ TunedRouter::TunedRouter(std::shared_ptr<Router> router, CallSignature signature
         form.changes = changes_something(form.object.get());
         keeps_containers_ = true;
       }
+      form.is_tensor = is_tensor(form.object.get()) && form.order.size() == 1;
     }
     templates_.push_back(std::move(form));
   }
@@ -84,6 +80,7 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
             miss(nullptr, MissReason::TrainMode,
                  "the module is in train mode; its engines were built in eval mode: call eval()")};
   }
+  const FormedCall formed(args, kwargs);
   const WalkerLease walker;
   walker->keep_containers(keeps_containers_);
   walker->walk_inputs(args, kwargs, &signature_);
@@ -122,48 +119,80 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
                        ": give each its own")};
     }
   }
-  const std::vector<Tensor> inputs = engine_inputs(*walker);
-  std::vector<Tensor> outputs;
+  router_->remember(formed.form(), walker->tree(), decision);
+  std::vector<PyObject*> tensors;
+  for (const Object& tensor : walker->tensors()) {
+    tensors.push_back(tensor.get());
+  }
   std::string failure;
-  {
-    const nanobind::gil_scoped_release release;
-    try {
-      decision.engine->run(inputs, outputs);
-    } catch (const Error& error) {
-      failure = error.what();
-    }
-  }
-  if (failure.empty() && outputs.size() != decision.graph->engine_results()) {
-    failure = "it gave another number of tensors than the model";
-  }
-  if (!failure.empty()) {
+  Object result =
+      serve({decision.graph, decision.engine, decision.engine_index, walker->tree().tensor_order()},
+            tensors, &*walker, failure);
+  if (!result) {
     return {{},
             miss(decision.graph, MissReason::EngineFailed,
                  decision.graph->name + ": engine " + std::string(decision.engine->backend()) +
                      " failed: " + failure)};
   }
-  const CallTree& tree = walker->tree();
-  std::vector<Object> results;
-  results.reserve(outputs.size());
-  for (std::size_t index = 0; index < outputs.size(); ++index) {
-    const std::vector<std::int32_t>& aliases = decision.graph->output_alias;
-    if (!aliases.empty() && aliases[index] >= 0) {
-      // The model returns this input itself, and so does the tuned call.
-      const auto input = static_cast<std::size_t>(aliases[index]);
-      results.push_back(
-          walker->tensors()[tree.is_canonical() ? input : tree.tensor_order()[input]]);
-    } else {
-      results.push_back(Object::steal(from_core(outputs[index])));
-    }
-  }
-  Object result =
-      decision.graph->changes ? carry_out(graph, results, *walker) : build_result(graph, results);
-  router_->count_served(*decision.graph, decision.engine_index);
   return {std::move(result), std::nullopt};
 }
 
-Object TunedRouter::build_result(std::size_t graph, const std::vector<Object>& canonical) const {
-  const Template& form = templates_[graph];
+Object TunedRouter::serve_known(PyObject* args, PyObject* kwargs, bool grad_enabled) const {
+  const FormedCall call(args, kwargs);
+  const Router::FormDecision decision = router_->route(call.form());
+  if (decision.engine == nullptr || (grad_enabled && any_requires_grad(call.form())) ||
+      (weights_ != nullptr && weights_->changed())) {
+    return {};
+  }
+  std::string failure;
+  return serve(decision, call.tensors(), nullptr, failure);
+}
+
+Object TunedRouter::serve(const Router::FormDecision& decision, std::span<PyObject* const> tensors,
+                          const Walker* call, std::string& failure) const {
+  const auto input = [&](std::size_t canonical) {
+    return tensors[decision.order.empty() ? canonical : decision.order[canonical]];
+  };
+  TensorScratch inputs;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    // Engines were validated with contiguous tensors: any other form is copied into one.
+    inputs->push_back(to_core(input(i)).contiguous());
+  }
+  TensorScratch outputs;
+  {
+    const nanobind::gil_scoped_release release;
+    try {
+      decision.engine->run(*inputs, *outputs);
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+  }
+  if (failure.empty() && outputs->size() != decision.graph->engine_results()) {
+    failure = "it gave another number of tensors than the model";
+  }
+  if (!failure.empty()) {
+    return {};
+  }
+  const std::vector<std::int32_t>& aliases = decision.graph->output_alias;
+  std::vector<Object> results;
+  results.reserve(outputs->size());
+  for (std::size_t i = 0; i < outputs->size(); ++i) {
+    // Where the model returns an input itself, so does the tuned call.
+    results.push_back(i < aliases.size() && aliases[i] >= 0
+                          ? Object::borrow(input(static_cast<std::size_t>(aliases[i])))
+                          : Object::steal(from_core((*outputs)[i])));
+  }
+  const auto graph = static_cast<std::size_t>(decision.graph - router_->graphs().data());
+  Object result = decision.graph->changes ? carry_out(graph, results, *call)
+                                          : build_result(templates_[graph], results);
+  router_->count_served(*decision.graph, decision.engine_index);
+  return result;
+}
+
+Object TunedRouter::build_result(const Template& form, const std::vector<Object>& canonical) {
+  if (form.is_tensor) {
+    return canonical.front();
+  }
   std::vector<Object> tensors;
   tensors.reserve(canonical.size());
   for (const std::uint32_t index : form.order) {

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "bindings/call_signature.h"
@@ -28,7 +30,7 @@ struct Outcome {
 
 /// A router for Python calls: walks the arguments once, asks the core's Router, runs the engine
 /// without the GIL and builds the result in the image of a template. Immutable but for the router's
-/// counters; calls may come from several threads.
+/// counters and the forms of calls that it knows; calls may come from several threads.
 class TunedRouter {
  public:
   /// `templates[i]` is a result of graph i, as the module gave it; its tensors are placeholders. Of
@@ -41,6 +43,10 @@ class TunedRouter {
   [[nodiscard]] Outcome call(PyObject* args, PyObject* kwargs, bool training,
                              bool grad_enabled) const;
 
+  /// Serves a call whose form is known; null, with nothing counted, where it isn't, and for all
+  /// that needs a word said: then call() it. As call(), for a module in eval mode.
+  [[nodiscard]] Object serve_known(PyObject* args, PyObject* kwargs, bool grad_enabled) const;
+
   /// Counts a miss that was found outside.
   [[nodiscard]] CallMiss miss(const RoutedGraph* graph, MissReason reason,
                               std::string message) const;
@@ -51,8 +57,15 @@ class TunedRouter {
     Object object;
     std::vector<std::uint32_t> order;  // caller's index -> canonical index
     bool changes = false;              // some argument, besides what the result holds of them
+    bool is_tensor = false;            // the result is a tensor, in no container
   };
-  [[nodiscard]] Object build_result(std::size_t graph, const std::vector<Object>& canonical) const;
+  /// Null when the engine failed, and `failure` says why. `tensors` stand in the caller's order;
+  /// `call` is needed where the graph has changes.
+  [[nodiscard]] Object serve(const Router::FormDecision& decision,
+                             std::span<PyObject* const> tensors, const Walker* call,
+                             std::string& failure) const;
+  [[nodiscard]] static Object build_result(const Template& form,
+                                           const std::vector<Object>& canonical);
   [[nodiscard]] Object carry_out(std::size_t graph, const std::vector<Object>& canonical,
                                  const Walker& call) const;
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from .module import Module
 
-__all__ = ["INACTIVE", "call_mode", "inactive", "recording_session"]
+__all__ = ["INACTIVE", "call_mode", "call_mode_variable", "inactive", "recording_session"]
 
 
 class Inactive:
@@ -20,12 +20,14 @@ class Inactive:
 INACTIVE: Final = Inactive()
 
 # A list: the modules called since tune() began, in order, which is how it finds those that a function calls.
-_mode: contextvars.ContextVar[list[Module] | Inactive | None] = contextvars.ContextVar("graphtune_mode", default=None)
+call_mode_variable: contextvars.ContextVar[list[Module] | Inactive | None] = contextvars.ContextVar(
+    "graphtune_mode", default=None
+)
 
 
 def call_mode() -> list[Module] | Inactive | None:
     """None: calls are served, or recorded where nothing was tuned."""
-    return _mode.get()
+    return call_mode_variable.get()
 
 
 @contextlib.contextmanager
@@ -35,11 +37,11 @@ def recording_session() -> Iterator[list[Module]]:
     Gives the list of the modules that were called, which grows meanwhile.
     """
     modules: list[Module] = []
-    token = _mode.set(modules)
+    token = call_mode_variable.set(modules)
     try:
         yield modules
     finally:
-        _mode.reset(token)
+        call_mode_variable.reset(token)
 
 
 @contextlib.contextmanager
@@ -49,8 +51,8 @@ def inactive() -> Iterator[None]:
 
     It holds for the current context (contextvars): not for other threads.
     """
-    token = _mode.set(INACTIVE)
+    token = call_mode_variable.set(INACTIVE)
     try:
         yield
     finally:
-        _mode.reset(token)
+        call_mode_variable.reset(token)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 
 from . import _core
 from .batch_size import batch_size as batch_size_context
@@ -23,7 +24,7 @@ from .graph_calls import GraphCalls, Sample
 from .graph_tuner import GraphTuner, TunedGraph
 from .recording import RecordingModule
 from .result import GraphResult, TuneResult
-from .serving import is_transformed, tuned_router
+from .serving import NOT_SERVED, is_transformed, serve_known, tuned_router
 from .settling import settle_ambiguities
 from .tune_options import TuneOptions
 from .tuner import make_options, require_eval
@@ -59,6 +60,7 @@ class Module(RecordingModule):
     ) -> None:
         super().__init__(module, name=name, strict=strict)
         self._graphtune_router: Any = None
+        self._graphtune_quick: Any = None  # the router, where calls may go to it without `forward`
         self._graphtune_specs: list[Any] | None = None
         self._graphtune_tuned: list[TunedGraph] | None = None
         self._graphtune_digest = ""  # of the weights when it was tuned
@@ -69,7 +71,16 @@ class Module(RecordingModule):
 
     # --- calls --------------------------------------------------------------------------------------------------
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not is_compiling():
+            result = serve_known(self, args, kwargs)
+            if result is not NOT_SERVED:
+                return result
+        return super().__call__(*args, **kwargs)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling():  # the compiler can't look into a context variable
+            return super()._graphtune_run_model(args, kwargs)
         mode = call_mode()
         if mode is not None:
             if not isinstance(mode, list):
@@ -207,6 +218,10 @@ class Module(RecordingModule):
         self._graphtune_tuned = tuned
         self._graphtune_bundle = bundle
         self._graphtune_router = router
+        # A class of the user's may have a `forward` of its own.
+        own = self._graphtune_class or type(self)
+        plain = own.forward is Module.forward and own.__call__ is Module.__call__
+        self._graphtune_quick = router if plain else None
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """See ``graphtune.save``."""

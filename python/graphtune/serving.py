@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.autograd import forward_ad
 
 from . import _core
+from .call_mode import call_mode_variable
 from .recording import RecordingModule, is_traced
 
-__all__ = ["is_transformed", "tuned_router"]
+__all__ = ["NOT_SERVED", "is_transformed", "serve_known", "tuned_router"]
+
+#: What ``serve_known`` gives where a call has to go the long way, through ``forward``.
+NOT_SERVED: Final = object()
+
+
+def _call_entry() -> _core.CallEntry:
+    hooks = [
+        getattr(torch.nn.modules.module, f"_global_{kind}_hooks")
+        for kind in ("forward", "forward_pre", "backward", "backward_pre")
+    ]
+    untraced = [
+        (vars(forward_ad), "_current_level", -1),
+        (vars(torch.fx._symbolic_trace), "_is_fx_tracing_flag", False),
+    ]
+    for names, name, _ in untraced:
+        if name not in names:
+            raise ImportError(f"this version of torch has no {name}, by which graphtune sees that a call is traced")
+    return _core.CallEntry(NOT_SERVED, call_mode_variable, hooks, untraced)
+
+
+#: ``serve_known(module, args, kwargs)``: the result of the engine for a call whose form was served before. What
+#: ``Module.forward`` checks is checked; where anything else than running an engine is to be done, ``NOT_SERVED``.
+serve_known = _call_entry().serve
 
 
 def tuned_router(
@@ -19,15 +43,16 @@ def tuned_router(
 ) -> _core.TunedRouter:
     """A router for calls of Python objects. With a model: none is served once the model has changed.
 
-    A model has changed when a parameter or buffer was written or moved, when one of them, a submodule or a mode was
-    replaced, and when a hook was added or removed.
+    A model has changed when a parameter or buffer was written or moved, when one of them, a submodule, a mode
+    or ``forward`` was replaced, and when a hook was added or removed.
     """
     found = [] if model is None else list(model.modules())
     # Of a wrapped module, both: a wrapper has no state of its own but its hooks.
     parts = [part.wrapped if isinstance(part, RecordingModule) else part for part in found]
     weights = [] if model is None else [*model.parameters(), *model.buffers()]
     dicts = [each for part in parts for each in (part._parameters, part._buffers, part._modules)]
-    slots = [*((each, name) for each in dicts for name in each), *((vars(part), "training") for part in parts)]
+    slots = [*((each, name) for each in dicts for name in each)]
+    slots += [(vars(part), name) for part in parts for name in ("training", "forward")]
     hooked = list(dict.fromkeys([*found, *parts]))
     hooks = [each for part in hooked for each in (part._forward_hooks, part._forward_pre_hooks)]
     return _core.make_tuned_router(router, signature, templates, weights, slots, hooks)

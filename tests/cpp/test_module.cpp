@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "allocation_count.h"
 #include "graphtune/error.h"
 #include "graphtune/module.h"
 #include "graphtune/tensor_spec.h"
@@ -292,6 +293,30 @@ TEST(MakeRouter, PortableCodeNeedsTheCallersWordButNoProcessor) {
 }
 
 // ---- threads
+
+TEST(Module, ACallAllocatesItsResultsOnly) {
+  if (!test::counts_allocations()) {
+    GTEST_SKIP() << "allocations can't be counted in this build";
+  }
+  SampleBundle sample;
+  const Module module = Module::load(sample.write());
+  const Arguments arguments{{counting(2, 5)}, {}};
+  const RoutedGraph& graph = module.router().graphs()[0];
+  const std::vector<Tensor> inputs = {arguments.positional[0].tensor()};
+  const auto allocations_of = [](const auto& function) {
+    function();  // the thread's memory
+    const std::uint64_t before = test::allocation_count();
+    function();
+    return test::allocation_count() - before;
+  };
+  const std::uint64_t results = allocations_of([&] {
+    std::vector<Tensor> outputs;
+    run_engine(*graph.engines[0].engine, graph, inputs, outputs);
+    (void)unflatten(graph.output_tree, std::move(outputs));
+  });
+  EXPECT_GT(results, 0U);
+  EXPECT_EQ(allocations_of([&] { (void)module.call(arguments); }), results);
+}
 
 TEST(Module, EightThreadsGetTheResultsOfOne) {
   SampleBundle sample;

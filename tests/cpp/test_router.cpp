@@ -312,5 +312,79 @@ TEST(Router, RoutingAllocatesNothing) {
   EXPECT_EQ(test::allocation_count() - before, 0U);
 }
 
+TEST(Router, AKnownFormIsRoutedAsItsTree) {
+  const Router router = text_router();
+  const auto route_form = [&](const Call& call) {
+    CallForm form;
+    take_form(call.arguments, form);
+    return router.route(form);
+  };
+  // Nothing is known at first, and only what an engine may have is remembered.
+  EXPECT_EQ(route_form(Call(text(2, 10))).engine, nullptr);
+  for (const bool mask_first : {false, true}) {
+    for (const bool good : {false, true}) {
+      Named named = text(good ? 2 : 9, 10);
+      if (mask_first) {
+        std::swap(named[0], named[1]);
+      }
+      const Call call(named);
+      CallForm form;
+      take_form(call.arguments, form);
+      router.remember(form, call.tree, router.route(call.tree));
+      EXPECT_EQ(router.route(form).engine != nullptr, good);
+    }
+  }
+  int served = 0;
+  for (std::int64_t batch = 0; batch <= 10; ++batch) {
+    for (const std::int64_t length : {1, 2, 3, 4, 5, 63, 64, 65}) {
+      for (const std::int64_t mask_length : {length, length + 1}) {
+        for (const std::int64_t value : {0, 99, 100, -1}) {
+          const Tensor input = ids({batch, length});
+          if (input.element_count() > 0) {
+            input.data_as<std::int64_t>()[input.element_count() - 1] = value;
+          }
+          for (const Named& named :
+               {Named{{"input_ids", input}, {"mask", ids({batch, mask_length})}},
+                Named{{"mask", ids({batch, mask_length})}, {"input_ids", input}}}) {
+            const Call call(named);
+            const Router::Decision by_tree = router.route(call.tree);
+            const Router::FormDecision by_form = route_form(call);
+            ASSERT_EQ(by_form.engine, by_tree.engine);
+            ASSERT_EQ(by_form.engine_index, by_tree.engine_index);
+            if (by_form.engine != nullptr) {
+              ++served;
+              ASSERT_EQ(by_form.graph, by_tree.graph);
+              ASSERT_TRUE(std::ranges::equal(by_form.order, call.tree.tensor_order()));
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(served, 8 * 5 * 2 * 2);
+}
+
+TEST(Router, RoutingByFormAllocatesNothing) {
+  if (!test::counts_allocations()) {
+    GTEST_SKIP() << "allocations can't be counted in this build";
+  }
+  const Router router = text_router();
+  const Call call(text(2, 10));
+  const auto route = [&] {
+    CallForm form;
+    take_form(call.arguments, form);
+    router.remember(form, call.tree, router.route(call.tree));
+    return router.route(form);
+  };
+  ASSERT_NE(route().engine, nullptr);
+  const std::uint64_t before = test::allocation_count();
+  for (int i = 0; i < 10; ++i) {
+    CallForm form;
+    take_form(call.arguments, form);
+    (void)router.route(form);
+  }
+  EXPECT_EQ(test::allocation_count() - before, 0U);
+}
+
 }  // namespace
 }  // namespace graphtune

@@ -1,0 +1,131 @@
+#include "bindings/serving.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include <ATen/TracerMode.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+
+#include "bindings/object.h"
+#include "bindings/stub_types.h"
+#include "bindings/tuned_router.h"
+#include "graphtune/error.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace graphtune::python {
+namespace {
+
+/// What surrounds a call and keeps it from the quick way. Made once, lives as long as the process.
+class Surroundings {
+ public:
+  /// `mode`: a ContextVar that is None where modules serve. `hooks`: dicts that are empty where no
+  /// hook is to run around each module. `states`: (dict, key, value) that are as given where
+  /// nothing is traced or transformed.
+  Surroundings(const nb::object& mode, const AnySequence& hooks, const AnySequence& states)
+      : mode_(Object::borrow(mode.ptr())) {
+    for (const nb::handle dict : hooks) {
+      if (!PyDict_Check(dict.ptr())) {
+        throw TypeError("hooks must be dicts");
+      }
+      hooks_.push_back(Object::borrow(dict.ptr()));
+    }
+    for (const nb::handle state : states) {
+      const auto parts = nb::cast<nb::tuple>(state);
+      states_.push_back({Object::borrow(parts[0].ptr()), Object::borrow(parts[1].ptr()),
+                         Object::borrow(parts[2].ptr())});
+    }
+  }
+
+  /// The call is a plain one: no mode, no hooks on all modules, and nothing that computes otherwise
+  /// than the module says (tracing, dispatch modes, autocast, forward-mode differentiation).
+  [[nodiscard]] bool are_plain() const {
+    PyObject* mode = nullptr;
+    if (PyContextVar_Get(mode_.get(), Py_None, &mode) != 0) {
+      throw PythonError();
+    }
+    Py_DECREF(mode);
+    return mode == Py_None && !at::tracer::impl::is_dispatch_enabled() &&
+           !c10::impl::dispatch_mode_enabled() && !at::autocast::is_autocast_enabled(at::kCPU) &&
+           std::all_of(hooks_.begin(), hooks_.end(),
+                       [](const Object& dict) { return PyDict_GET_SIZE(dict.get()) == 0; }) &&
+           std::all_of(states_.begin(), states_.end(), [](const State& state) {
+             return PyDict_GetItem(state.dict.get(), state.key.get()) == state.value.get();
+           });
+  }
+
+ private:
+  struct State {
+    Object dict;
+    Object key;
+    Object value;
+  };
+  Object mode_;
+  std::vector<Object> hooks_;
+  std::vector<State> states_;
+};
+
+/// Names that are looked up in a module's own dict.
+struct Names {
+  static Object intern(const char* text) { return Object::steal(PyUnicode_InternFromString(text)); }
+  Object quick = intern("_graphtune_quick");
+  std::array<Object, 4> hooks = {intern("_forward_hooks"), intern("_forward_pre_hooks"),
+                                 intern("_backward_hooks"), intern("_backward_pre_hooks")};
+};
+
+class Entry {
+ public:
+  Entry(const nb::object& not_served, const nb::object& mode, const AnySequence& hooks,
+        const AnySequence& states)
+      : not_served_(Object::borrow(not_served.ptr())), surroundings_(mode, hooks, states) {}
+
+  /// The result, or `not_served`: then the long way finds out what is to be done, and says it.
+  [[nodiscard]] nb::object serve(const nb::handle module, const nb::handle args,
+                                 const nb::handle kwargs) const {
+    if (!PyTuple_CheckExact(args.ptr()) || !PyDict_CheckExact(kwargs.ptr())) {
+      throw TypeError("args must be a tuple, kwargs a dict");
+    }
+    const Object own = Object::steal(PyObject_GenericGetDict(module.ptr(), nullptr));
+    PyObject* router = PyDict_GetItem(own.get(), names_.quick.get());
+    const TunedRouter* tuned = nullptr;
+    if (router == nullptr || router == Py_None || has_hooks(own.get()) ||
+        !surroundings_.are_plain() || !nb::try_cast(nb::handle(router), tuned)) {
+      return nb::borrow(not_served_.get());
+    }
+    // The engines may be replaced by another thread while one of them runs.
+    const Object held = Object::borrow(router);
+    Object result = tuned->serve_known(args.ptr(), kwargs.ptr(), at::GradMode::is_enabled());
+    return result ? nb::steal(result.release()) : nb::borrow(not_served_.get());
+  }
+
+ private:
+  [[nodiscard]] bool has_hooks(PyObject* own) const {
+    return std::any_of(names_.hooks.begin(), names_.hooks.end(), [&](const Object& name) {
+      PyObject* hooks = PyDict_GetItem(own, name.get());
+      return hooks == nullptr || !PyDict_Check(hooks) || PyDict_GET_SIZE(hooks) != 0;
+    });
+  }
+
+  Object not_served_;
+  Surroundings surroundings_;
+  Names names_;
+};
+
+}  // namespace
+
+void bind_serving(nb::module_& module) {
+  nb::class_<Entry>(module, "CallEntry",
+                    "Serves calls of wrapped modules whose form is known, in one step.")
+      .def(nb::init<const nb::object&, const nb::object&, const AnySequence&, const AnySequence&>(),
+           "not_served"_a, "mode"_a, "hooks"_a, "states"_a,
+           "`mode` is a ContextVar that has to be None, `hooks` are dicts that have to be empty, "
+           "and `states` (dict, key, value) that have to hold, for a call to be served.")
+      .def("serve", &Entry::serve, "module"_a, "args"_a, "kwargs"_a,
+           "The result of the engine, or `not_served` where anything else is to be done.");
+}
+
+}  // namespace graphtune::python
