@@ -47,9 +47,11 @@ tsan: ## Core tests under ThreadSanitizer
 	@cmake --build build/tsan -j $(JOBS)
 	@build/tsan/bin/graphtune_tests --gtest_brief=1
 
-bench: build ## Run the C++ and the Python benchmarks
-	@build/release/bin/graphtune_benchmarks
-	@for benchmark in benchmarks/python/bench_*.py; do $(PYTHON) $$benchmark || exit 1; done
+bench: build ## Run the C++ and the Python benchmarks, and write their figures into docs/benchmarks.md (alone)
+	@mkdir -p build/bench
+	@build/release/bin/graphtune_benchmarks --benchmark_min_time=0.1 --benchmark_out_format=json --benchmark_out=build/bench/core.json
+	@$(PYTHON) benchmarks/python/bench_call.py --seconds 1 --json build/bench/calls.json
+	@$(PYTHON) benchmarks/report.py build/bench/core.json build/bench/calls.json
 
 choice: build ## Measure a real model's plan anew, and see whether ten tunes of it agree (half an hour, alone)
 	@$(PYTHON) benchmarks/python/check_plan.py

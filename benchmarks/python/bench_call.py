@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -218,6 +219,32 @@ def module_calls(backend: str) -> Iterator[Group]:
         yield from rotating_graphs(tiny, backend, 64)
 
 
+def recording(peers: Peers) -> Iterator[Group]:
+    """A call of a graph whose sizes and samples are known."""
+    del peers
+    x, y = tiny_call()
+    model = Tiny().eval()
+    module = graphtune.Module(model, name="recorded")
+    with torch.no_grad(), graphtune.batch_size(2):
+        module(x, y)
+        contestants = [
+            Contestant("graphtune module(x, y), recorded", calls(partial(module, x, y))),
+            Contestant("the model alone", calls(partial(model, x, y))),
+        ]
+        yield Group("recording a known call", contestants)
+
+
+def import_time(peers: Peers) -> Iterator[Group]:
+    del peers
+
+    def block(count: int) -> float:
+        program = "import time, torch; t = time.perf_counter(); import graphtune; print(time.perf_counter() - t)"
+        runs = (subprocess.run([sys.executable, "-c", program], capture_output=True, check=True) for _ in range(count))
+        return sum(float(run.stdout) for run in runs)
+
+    yield Group("import", [Contestant("graphtune, after torch", block)])
+
+
 def rotating_graphs(tiny: TunedTiny, backend: str, count: int) -> Iterator[Group]:
     """As many graphs as there are modes, which take turns; all are served by copies of one engine."""
     from graphtune.serving import tuned_router
@@ -280,6 +307,8 @@ def main() -> int:
         "update_shapes_seen": lambda: update_shapes_seen(peers),
         "make_batch": lambda: make_batch(peers),
         "describe": lambda: describe(peers),
+        "recording": lambda: recording(peers),
+        "import": lambda: import_time(peers),
         "module call": lambda: module_calls(options.backend),
     }
     rows: list[Row] = []
