@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,7 +65,7 @@ class CallForm {
       complete_ = false;
       return;
     }
-    tensors_[tensor_count_++] = view;
+    ::new (static_cast<void*>(&tensors_[tensor_count_++ * sizeof(TensorView)])) TensorView(view);
     const auto byte = [](auto value) { return std::uint64_t{static_cast<std::uint8_t>(value)}; };
     put(byte(Tag::Tensor) | byte(view.dtype) << 8 | byte(view.device) << 16 |
         byte(view.layout) << 24 | std::uint64_t{static_cast<std::uint32_t>(view.rank)} << 32);
@@ -75,7 +76,7 @@ class CallForm {
   }
   /// In the caller's order; borrowed from the call.
   [[nodiscard]] std::span<const TensorView> tensors() const noexcept {
-    return {tensors_.data(), tensor_count_};
+    return {std::launder(reinterpret_cast<const TensorView*>(tensors_.data())), tensor_count_};
   }
   /// The words as bytes.
   [[nodiscard]] std::string_view bytes() const noexcept {
@@ -113,7 +114,8 @@ class CallForm {
   std::size_t tensor_count_ = 0;
   bool complete_ = true;
   std::array<std::uint64_t, kMaxWords> words_;
-  std::array<TensorView, kMaxTensors> tensors_;
+  // TensorViews, which would be initialised one by one in an array of theirs.
+  alignas(TensorView) std::array<std::byte, kMaxTensors * sizeof(TensorView)> tensors_;
 };
 
 /// The form of a C++ call, which borrows from `arguments`; incomplete for an undefined tensor, a

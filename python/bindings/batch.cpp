@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -58,7 +59,28 @@ at::Tensor select_rows_in_memory_order(const at::Tensor& tensor, std::int64_t ax
       .permute(inverse);
 }
 
-at::Tensor resize_axis(const at::Tensor& tensor, const AxisResize& resize) {
+/// The rows of a resized axis as an index tensor. Tensors of one call mostly ask for the same ones.
+class RowIndex {
+ public:
+  const at::Tensor& of(const AxisResize& resize, const at::Device& device) {
+    const auto key = std::tuple(resize.multiplier, resize.current, resize.target);
+    if (!index_.defined() || key != key_ || index_.device() != device) {
+      const std::vector<std::int64_t> rows = source_rows(resize);
+      const at::Tensor index =
+          at::empty({static_cast<std::int64_t>(rows.size())}, at::TensorOptions().dtype(at::kLong));
+      std::copy(rows.begin(), rows.end(), index.data_ptr<std::int64_t>());
+      index_ = index.to(device);
+      key_ = key;
+    }
+    return index_;
+  }
+
+ private:
+  std::tuple<std::int64_t, std::int64_t, std::int64_t> key_;
+  at::Tensor index_;
+};
+
+at::Tensor resize_axis(const at::Tensor& tensor, const AxisResize& resize, RowIndex& row_index) {
   const auto axis = static_cast<std::int64_t>(resize.axis);
   if (tensor.layout() == at::kStrided && resize.target <= resize.current) {
     if (resize.multiplier == 1) {
@@ -68,11 +90,7 @@ at::Tensor resize_axis(const at::Tensor& tensor, const AxisResize& resize) {
       return tensor.slice(axis, 0, std::nullopt, resize.current);  // the first row of each block
     }
   }
-  const std::vector<std::int64_t> rows = source_rows(resize);
-  const auto options = at::TensorOptions().dtype(at::kLong);
-  at::Tensor index = at::empty({static_cast<std::int64_t>(rows.size())}, options);
-  std::copy(rows.begin(), rows.end(), index.data_ptr<std::int64_t>());
-  index = index.to(tensor.device());
+  const at::Tensor& index = row_index.of(resize, tensor.device());
   if (tensor.itemsize() == 1 && !tensor.is_quantized() &&
       at::isFloatingType(tensor.scalar_type())) {
     // The 8-bit floats have few kernels; rows are copied as bytes.
@@ -82,16 +100,17 @@ at::Tensor resize_axis(const at::Tensor& tensor, const AxisResize& resize) {
   return select_rows_in_memory_order(tensor, axis, index);
 }
 
-}  // namespace
-
-Object resize(PyObject* tensor, const std::vector<AxisResize>& axes) {
+/// A torch tensor brought to its sizes: the very object when nothing is to do, views when blocks
+/// shrink, else a copy that keeps the order of its strides. Follows autograd as torch's own
+/// operations do.
+Object resize(PyObject* tensor, const std::vector<AxisResize>& axes, RowIndex& row_index) {
   at::Tensor resized = tensor_of(tensor);
   bool changed = false;
   {
     const nb::gil_scoped_release released;
     for (const AxisResize& axis : axes) {
       if (axis.current != axis.target) {
-        resized = resize_axis(resized, axis);
+        resized = resize_axis(resized, axis, row_index);
         changed = true;
       }
     }
@@ -99,16 +118,19 @@ Object resize(PyObject* tensor, const std::vector<AxisResize>& axes) {
   return changed ? Object::steal(wrap(resized)) : Object::borrow(tensor);
 }
 
+}  // namespace
+
 std::pair<Object, Object> make_batch(const SampleMetadata& metadata, PyObject* args,
                                      PyObject* kwargs, std::int64_t batch_size) {
   const WalkerLease walker;
   walker->walk_inputs(args, kwargs);
   const BatchPlan plan = plan_batch(metadata, walker->tree(), batch_size);
   std::vector<Object> tensors(walker->tensors().begin(), walker->tensors().end());
+  RowIndex row_index;
   bool changed = false;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!plan.tensors[i].empty()) {
-      Object resized = resize(tensors[i].get(), plan.tensors[i]);
+      Object resized = resize(tensors[i].get(), plan.tensors[i], row_index);
       changed = changed || resized.get() != tensors[i].get();
       tensors[i] = std::move(resized);
     }

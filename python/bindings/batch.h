@@ -10,11 +10,6 @@
 
 namespace graphtune::python {
 
-/// A torch tensor brought to its sizes: the very object when nothing is to do, views when blocks
-/// shrink, else a copy that keeps the order of its strides. Follows autograd as torch's own
-/// operations do.
-[[nodiscard]] Object resize(PyObject* tensor, const std::vector<AxisResize>& axes);
-
 /// A call at another batch size: (args, kwargs), the very objects where nothing changes. `kwargs`
 /// may be null.
 [[nodiscard]] std::pair<Object, Object> make_batch(const SampleMetadata& metadata, PyObject* args,
