@@ -58,7 +58,8 @@ class CaseMaker:
         self._samples = samples
         self._sizes = sizes
         self._folder = folder
-        self._made: dict[Point, Case | None] = {}
+        self._paths: dict[Point, Path | None] = {}
+        self._origins: dict[Point, str] = {}
         self._refusals: dict[Point, str] = {}
 
     def all_cases(
@@ -80,16 +81,20 @@ class CaseMaker:
 
     def case(self, point: Point, origin: str = "between") -> Case | None:
         """The case of a point; None where eager itself refuses the sizes."""
-        if point not in self._made:
-            self._made[point] = self._make(point, origin)
-        return self._made[point]
+        path = self._stored(point)
+        return None if path is None else Case(point, self._origins.setdefault(point, origin), path)
 
     def refusal(self, point: Point) -> str:
         """What eager says where it refuses the sizes of a point; empty where it takes them."""
-        self.case(point)
+        self._stored(point)
         return self._refusals.get(point, "")
 
-    def _make(self, point: Point, origin: str) -> Case | None:
+    def _stored(self, point: Point) -> Path | None:
+        if point not in self._paths:
+            self._paths[point] = self._store(point)
+        return self._paths[point]
+
+    def _store(self, point: Point) -> Path | None:
         inputs = next((tensors for known, tensors in self._samples if known == point), None)
         if inputs is None:
             nearest = min(self._samples, key=lambda sample: _distance(sample[0], point))
@@ -100,9 +105,9 @@ class CaseMaker:
         except Exception as error:  # a model may refuse sizes that were never recorded, in any way it likes
             self._refusals[point] = f"{type(error).__name__}: {_first_line(error)}"
             return None
-        path = self._folder / f"case_{len(self._made):04}.safetensors"
+        path = self._folder / f"case_{len(self._paths):04}.safetensors"
         write_case(path, inputs, list(outputs))
-        return Case(point, origin, path)
+        return path
 
 
 def validate(

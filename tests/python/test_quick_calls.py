@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,19 +50,25 @@ def with_extra(batch: int, length: int) -> dict[str, Any]:
     return sample(batch, length, extra={"a": [torch.ones(4)], "b": torch.rand(length, 4)})
 
 
-@pytest.fixture
-def tuned(build_cache: BuildCache) -> graphtune.Module:
-    module = graphtune.Module(Scorer().eval(), name="scorer", miss_policy="error")
+@pytest.fixture(scope="module")
+def bundle(build_cache: BuildCache, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    module = graphtune.Module(Scorer().eval(), name="scorer")
     with torch.no_grad():
         for batch, length in ((1, 3), (2, 5), (4, 8)):
             with graphtune.batch_size(batch):
                 module(**sample(batch, length))
                 module(**with_extra(batch, length))
                 module(**sample(batch, length, mode="max"))
-    module.tune(
-        backends=("torchscript",), force="torchscript", measure_seconds=0, progress=False, cache=build_cache
-    )  # fmt: skip
+    module.tune(backends=("torchscript",), force="torchscript", measure_seconds=0, progress=False, cache=build_cache)
     assert all(graph.eager_reason == "" for graph in module.graph_specs)
+    return graphtune.save(module, tmp_path_factory.mktemp("quick") / "scorer.bundle")
+
+
+@pytest.fixture
+def tuned(bundle: Path) -> graphtune.Module:
+    """Of a model that has the weights of the bundle's, as it was made with the same seed."""
+    module = graphtune.load(bundle, Scorer().eval())
+    module.miss_policy = "error"
     return module
 
 
