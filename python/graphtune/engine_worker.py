@@ -14,7 +14,7 @@ import torch
 from . import _core
 from .user_messages import shorten
 
-__all__ = ["MIXED", "read_inputs", "read_results", "serve", "write_case"]
+__all__ = ["MIXED", "read_case", "serve", "to_devices", "write_case"]
 
 # The size key of a block whose calls go through all prepared sizes in turn; the time of a call is that of them all.
 MIXED = "*"
@@ -27,20 +27,17 @@ def write_case(path: Path, inputs: list[torch.Tensor], outputs: list[torch.Tenso
     _core.write_safetensors(path, {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
 
 
-def read_inputs(path: Path, devices: Sequence[str]) -> list[torch.Tensor]:
-    """The tensors of a stored call, each on its device."""
-    stored = _read(path, "in")
-    return [tensor.to(device) for tensor, device in zip(stored, devices, strict=True)]
-
-
-def read_results(path: Path) -> list[torch.Tensor]:
-    """What eager gave, on the CPU."""
-    return _read(path, "out")
-
-
-def _read(path: Path, prefix: str) -> list[torch.Tensor]:
+def read_case(path: Path) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The inputs of a stored call and what eager gave, all on the CPU."""
     tensors = _core.read_safetensors(path)
-    return [tensors[name] for name in sorted(tensors) if name.startswith(prefix)]
+    names = sorted(tensors)
+    inputs = [tensors[name] for name in names if name.startswith("in")]
+    return inputs, [tensors[name] for name in names if name.startswith("out")]
+
+
+def to_devices(tensors: Sequence[torch.Tensor], devices: Sequence[str]) -> list[torch.Tensor]:
+    """Each tensor on its device."""
+    return [tensor.to(device) for tensor, device in zip(tensors, devices, strict=True)]
 
 
 @dataclasses.dataclass
@@ -66,7 +63,8 @@ class _Server:
 
         With ``keep`` values are not judged here: the outputs are stored there, for another to judge.
         """
-        inputs, expected = read_inputs(Path(case), self.devices), read_results(Path(case))
+        stored, expected = read_case(Path(case))
+        inputs = to_devices(stored, self.devices)
         given = [tensor.clone() for tensor in inputs]
         actual = [result.cpu() for result in next(iter(self.engines.values())).run(inputs)]
         if len(actual) != len(expected):
@@ -91,7 +89,7 @@ class _Server:
         return (chosen[0], chosen[1]) if chosen is not None else _core.default_tolerance(dtype)
 
     def prepare(self, size_key: str, case: str, engine: str) -> None:
-        self.sizes[size_key] = self.engines[engine], read_inputs(Path(case), self.devices)
+        self.sizes[size_key] = self.engines[engine], to_devices(read_case(Path(case))[0], self.devices)
 
     def block(self, size_key: str, n_calls: int) -> list[float]:
         if size_key != MIXED:

@@ -12,11 +12,11 @@ import torch
 
 from . import _core
 from .argument_changes import ArgumentChanges, find_changes
-from .engine_worker import read_inputs
+from .engine_worker import read_case, to_devices
 from .export_checks import StateWatch
 from .exporting import FlatModule
 from .probing import Point, Ranges
-from .size_expressions import evaluate, holds
+from .size_expressions import evaluate, holds_at
 from .validation import Case, Verify
 
 __all__ = ["Extent", "GraphCalls", "Sample", "run_without_gradients"]
@@ -49,10 +49,8 @@ class Extent:
         )
 
     def holds(self, values: Mapping[str, int]) -> bool:
-        """The values lie in the ranges, where they have one, and the conditions hold."""
-        return all(low <= values[name] <= high for name, (low, high) in self.ranges.items() if name in values) and all(
-            holds(condition, values) for condition in self.conditions
-        )
+        """The values lie in the ranges, and the conditions hold."""
+        return holds_at(values, self.ranges, self.conditions)
 
 
 class GraphCalls:
@@ -108,14 +106,14 @@ class GraphCalls:
         """How messages call what an engine gives."""
         return [*_core.output_names(self.spec), *(self.changes.extra_names if self.changes else ())]
 
-    @property
+    @functools.cached_property
     def devices(self) -> list[str]:
         """Of each input."""
         return [str(tensor.device) for tensor in self.tensors(self.exported_sample)]
 
     def eager_call(self, case: Case) -> Callable[[], object]:
         """A call of the model itself, of the case's sizes, that is done when it returns."""
-        tensors = read_inputs(case.path, self.devices)
+        tensors = to_devices(read_case(case.path)[0], self.devices)
         once = self._with_tensors(tensors)
         # What the last call changed (a cache that has grown) is no part of the case.
         anew = self.changes is not None and self.changes.changes_something

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from .resizing import resize_tensors
-from .size_expressions import evaluate, holds, nearest, symbols_of
+from .size_expressions import all_hold, evaluate, nearest, symbols_of
 
-__all__ = ["Point", "between", "corners", "grid", "resize_samples"]
+__all__ = ["Point", "between", "corners", "distance", "grid", "resize_samples"]
 
 Ranges = Mapping[str, tuple[int, int]]
 # A box of more symbols than this has too many corners: then each symbol alone is taken to its ends.
@@ -36,6 +36,12 @@ class Point:
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.items) or "static"
+
+
+def distance(a: Point, b: Point) -> int:
+    """How far apart two points are; a symbol that only one of them has makes no difference."""
+    other = b.values
+    return sum(abs(value - other.get(name, value)) for name, value in a.items)
 
 
 def corners(ranges: Ranges, conditions: Sequence[str] = ()) -> list[Point]:
@@ -64,7 +70,7 @@ def _outermost(corner: Point, ranges: Ranges, conditions: Sequence[str]) -> list
     opposite = {name: sum(ranges[name]) - value for name, value in corner.items}
     for part in range(_PARTS):
         start = {name: value + (opposite[name] - value) * part // _PARTS for name, value in corner.items}
-        if _all_hold(conditions, start):
+        if all_hold(conditions, start):
             return [Point.of(start)]
         moved = [_moved(start, name, ranges, conditions) for name in start]
         found = [point for point in moved if point is not None]
@@ -75,7 +81,7 @@ def _outermost(corner: Point, ranges: Ranges, conditions: Sequence[str]) -> list
 
 def _moved(start: Mapping[str, int], name: str, ranges: Ranges, conditions: Sequence[str]) -> Point | None:
     """The nearest point where the conditions hold, of those that differ in one symbol only."""
-    value = nearest(start[name], ranges[name], lambda value: _all_hold(conditions, {**start, name: value}))
+    value = nearest(start[name], ranges[name], lambda value: all_hold(conditions, {**start, name: value}))
     return None if value is None else Point.of({**start, name: value})
 
 
@@ -86,14 +92,10 @@ def _settled(point: Point, ranges: Ranges, conditions: Sequence[str]) -> Point |
         own = [condition for condition in conditions if symbols_of(condition) == (name,)]
         moved = _moved({name: value}, name, ranges, own)
         values[name] = value if moved is None else moved.values[name]
-    if _all_hold(conditions, values):
+    if all_hold(conditions, values):
         return Point.of(values)
     near = (_moved(values, name, ranges, conditions) for name in values)
     return next((point for point in near if point is not None), None)
-
-
-def _all_hold(conditions: Sequence[str], values: Mapping[str, int]) -> bool:
-    return all(holds(condition, values) for condition in conditions)
 
 
 def between(ranges: Ranges, known: Iterable[Point], count: int = 4, conditions: Sequence[str] = ()) -> list[Point]:

@@ -12,8 +12,8 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-from .probing import Point, between, corners
-from .size_expressions import Ranges, holds, holds_at, nearest
+from .probing import Point, between, corners, distance
+from .size_expressions import Ranges, all_hold, holds_at, nearest
 
 __all__ = ["SizeLimits", "learn_limits"]
 
@@ -48,7 +48,7 @@ def learn_limits(refusal: Refusal, ranges: Ranges, conditions: Sequence[str], re
         refused = next((point for point in asked if refusal(point)), None)
         if refused is None:
             return limits
-        base = min(known, key=lambda point: _distance(point, refused))
+        base = min(known, key=lambda point: distance(point, refused))
         limits.notes.append(_Search(refusal, limits, known, base, refused).add_limit())
     limits.problem = f"the model refuses sizes in no way that a few limits say: {'; '.join(limits.notes)}"
     return limits
@@ -77,7 +77,7 @@ class _Search:
         return self._limit_product() or self._limit_together()
 
     def _is_refused(self, values: dict[str, int]) -> bool:
-        return _holds(values, self._limits) and bool(self._refusal(Point.of(values)))
+        return all_hold(self._limits.conditions, values) and bool(self._refusal(Point.of(values)))
 
     def _why(self, values: dict[str, int], *names: str) -> str:
         sizes = " and ".join(f"{name} = {values[name]}" for name in names)
@@ -154,7 +154,9 @@ class _Search:
         bad = self._refused[name]
         while abs(bad - good) > 1:
             inner = (min(good, bad) + 1, max(good, bad) - 1)
-            middle = nearest((good + bad) // 2, inner, lambda value: _holds({**others, name: value}, self._limits))
+            middle = nearest(
+                (good + bad) // 2, inner, lambda value: all_hold(self._limits.conditions, {**others, name: value})
+            )
             if middle is None:
                 break  # only values that other conditions exclude
             if self._is_refused({**others, name: middle}):
@@ -166,12 +168,3 @@ class _Search:
     def _set(self, name: str, last: int) -> None:
         low, high = self._limits.ranges[name]
         self._limits.ranges[name] = (low, last) if self._refused[name] > last else (last, high)
-
-
-def _holds(values: dict[str, int], limits: SizeLimits) -> bool:
-    return all(holds(condition, values) for condition in limits.conditions)
-
-
-def _distance(a: Point, b: Point) -> int:
-    other = b.values
-    return sum(abs(value - other[name]) for name, value in a.items)

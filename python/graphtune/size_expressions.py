@@ -18,6 +18,7 @@ __all__ = [
     "Ranges",
     "Shape",
     "Size",
+    "all_hold",
     "always_holds",
     "evaluate",
     "holding_range",
@@ -110,10 +111,14 @@ def holds(condition: str, sizes: Mapping[str, int]) -> bool:
         return False
 
 
+def all_hold(conditions: Sequence[str], sizes: Mapping[str, int]) -> bool:
+    return all(holds(condition, sizes) for condition in conditions)
+
+
 def holds_at(sizes: Mapping[str, int], ranges: Ranges, conditions: Sequence[str]) -> bool:
     """Whether these sizes are inside the ranges and fit the conditions."""
     inside = all(low <= sizes[name] <= high for name, (low, high) in ranges.items())
-    return inside and all(holds(condition, sizes) for condition in conditions)
+    return inside and all_hold(conditions, sizes)
 
 
 def always_holds(condition: str, ranges: Ranges) -> bool:
@@ -179,7 +184,7 @@ def holding_range(conditions: Sequence[str], symbol: str, span: tuple[int, int])
     mine = [condition for condition in conditions if symbols_of(condition) == (symbol,)]
 
     def good(value: int) -> bool:
-        return all(holds(condition, {symbol: value}) for condition in mine)
+        return all_hold(mine, {symbol: value})
 
     low, high = nearest(span[0], span, good), nearest(span[1], span, good)
     return None if low is None or high is None else (low, high)

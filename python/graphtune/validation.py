@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from .engine_worker import read_results, write_case
-from .probing import Point, between, corners, resize_samples
+from .engine_worker import read_case, write_case
+from .probing import Point, between, corners, distance, resize_samples
 from .processes import Worker
 from .size_expressions import holds_at
 
@@ -97,7 +97,7 @@ class CaseMaker:
     def _store(self, point: Point) -> Path | None:
         inputs = next((tensors for known, tensors in self._samples if known == point), None)
         if inputs is None:
-            nearest = min(self._samples, key=lambda sample: _distance(sample[0], point))
+            nearest = min(self._samples, key=lambda sample: distance(sample[0], point))
             inputs = resize_samples(nearest[1], self._sizes, point.values)
         inputs = [tensor.detach().contiguous() for tensor in inputs]
         try:
@@ -123,16 +123,11 @@ def validate(
             largest = max(largest, answer["deviation"])
         problem = answer["problem"]
         if verify is not None and kept is not None and not problem:
-            problem = verify(read_results(case.path), read_results(kept))
+            problem = verify(read_case(case.path)[1], read_case(kept)[1])
             kept.unlink()
         if problem:
             return Verdict(count, largest, f"at {case}: {problem}")
     return Verdict(len(cases), largest)
-
-
-def _distance(a: Point, b: Point) -> int:
-    other = b.values
-    return sum(abs(value - other.get(name, value)) for name, value in a.items)
 
 
 def _first_line(error: BaseException) -> str:

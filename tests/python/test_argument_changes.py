@@ -16,7 +16,7 @@ import pytest
 import torch
 import torch.utils._pytree as pytree
 from graphtune.candidate_builds import EngineFolder
-from graphtune.engine_worker import read_inputs, read_results
+from graphtune.engine_worker import read_case, to_devices
 from graphtune.graph_tuner import GraphTuner
 from graphtune.planning import PlanEntry
 from graphtune.python_engines import build_engine
@@ -153,8 +153,9 @@ def _program_as_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     def build(self: Any, exported: Any, cases: Any, *_: Any) -> Any:
         for case in cases:
-            inputs = read_inputs(case.path, self._calls.devices)
-            torch.testing.assert_close(list(exported.program.module()(*inputs)), read_results(case.path))
+            stored, expected = read_case(case.path)
+            inputs = to_devices(stored, self._calls.devices)
+            torch.testing.assert_close(list(exported.program.module()(*inputs)), expected)
         folder = tmp_path / "engine"
         folder.mkdir()
         job = {"program": exported.path, "output": str(folder), "shapes": exported.shapes, "ranges": exported.ranges}

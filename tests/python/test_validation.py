@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from graphtune.engine_worker import _Server, read_inputs, read_results
+from graphtune.engine_worker import _Server, read_case
 from graphtune.probing import Point
 from graphtune.validation import CaseMaker, Verdict, Verify, validate
 
@@ -69,7 +69,7 @@ def test_recorded_sizes_corners_and_sizes_in_between(tmp_path: Path) -> None:
     assert len(inside) >= 3
     assert all(1 <= values["b"] <= 4 and 3 <= values["s0"] <= 12 for values in inside)
     for case in cases:
-        inputs, outputs = read_inputs(case.path, ["cpu"]), read_results(case.path)
+        inputs, outputs = read_case(case.path)
         assert tuple(inputs[0].shape) == (case.point.values["b"], case.point.values["s0"])
         assert torch.equal(outputs[0], eager(inputs)[0])
 
