@@ -1,11 +1,16 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
+# Tests are compiled once for every time they run, and all that takes time is in the libraries that they test: -O1
+# spares a third of their compile time.
+set(_test_options $<$<CONFIG:Release>:-O1>)
+
 # The core's tests link neither torch nor Python.
 file(GLOB _sources CONFIGURE_DEPENDS tests/cpp/*.cpp)
 if(_sources)
   add_executable(graphtune_tests ${_sources})
   target_include_directories(graphtune_tests PRIVATE tests/cpp)
+  target_compile_options(graphtune_tests PRIVATE ${_test_options})
   target_link_libraries(graphtune_tests PRIVATE graphtune graphtune_settings graphtune_libraries GTest::gmock GTest::gtest_main)
   # The tests start the command line, and load an engine library of their own.
   if(TARGET graphtune_cli)
@@ -24,6 +29,7 @@ file(GLOB _sources CONFIGURE_DEPENDS tests/cpp/engines/*.cpp)
 if(_sources AND GRAPHTUNE_ENGINE_TARGETS)
   add_executable(graphtune_engine_tests ${_sources})
   target_include_directories(graphtune_engine_tests PRIVATE tests/cpp)
+  target_compile_options(graphtune_engine_tests PRIVATE ${_test_options})
   target_link_libraries(graphtune_engine_tests PRIVATE graphtune graphtune_settings graphtune_libraries GTest::gmock
                                                        GTest::gtest_main)
   # Engines are loaded while the tests run, so the linker does not know of them.

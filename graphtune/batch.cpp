@@ -22,12 +22,9 @@ bool have_same_places(const CallTree& a, const CallTree& b) {
   if (a.kind() != b.kind() || a.nodes().size() != b.nodes().size()) {
     return false;
   }
-  const auto node_at = [](const CallTree& tree, std::size_t position) -> const Node& {
-    return tree.nodes()[tree.is_canonical() ? position : tree.canonical_order()[position]];
-  };
-  for (std::size_t position = 0; position < a.nodes().size(); ++position) {
-    const Node& x = node_at(a, position);
-    const Node& y = node_at(b, position);
+  for (std::uint32_t position = 0; position < a.nodes().size(); ++position) {
+    const Node& x = a.nodes()[a.node_at(position)];
+    const Node& y = b.nodes()[b.node_at(position)];
     const bool same_kind = (x.kind == NodeKind::Tensor) == (y.kind == NodeKind::Tensor) &&
                            x.child_count == y.child_count;
     const bool same_step = x.step == y.step && x.index == y.index &&
@@ -43,20 +40,17 @@ bool have_same_places(const CallTree& a, const CallTree& b) {
 /// at its place.
 std::vector<std::size_t> match_tensors(const SampleMetadata& metadata, const CallTree& tree) {
   const CallTree& known = metadata.tree();
-  const auto index_at = [](const CallTree& t, std::size_t canonical) -> std::size_t {
-    return t.is_canonical() ? canonical : t.tensor_order()[canonical];
-  };
   std::vector<std::size_t> matches(tree.tensors().size());
   if (have_same_places(known, tree)) {
     for (std::size_t i = 0; i < matches.size(); ++i) {
-      matches[index_at(tree, i)] = i;
+      matches[tree.tensor_at(i)] = i;
     }
     return matches;
   }
   std::unordered_map<std::string, std::size_t> canonical_at;
   const std::vector<Locator> known_places = known.tensor_locators();
   for (std::size_t i = 0; i < known_places.size(); ++i) {
-    canonical_at[known_places[index_at(known, i)].to_string()] = i;
+    canonical_at[known_places[known.tensor_at(i)].to_string()] = i;
   }
   const std::vector<Locator> places = tree.tensor_locators();
   for (std::size_t i = 0; i < places.size(); ++i) {

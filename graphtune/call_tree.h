@@ -16,6 +16,24 @@ namespace graphtune {
 
 enum class NodeKind : std::uint8_t { Tensor, Constant, Opaque, List, Tuple, Dict, Object };
 
+/// "list", "tuple" or "dict"; "object" for all else.
+[[nodiscard]] constexpr std::string_view container_name(NodeKind kind) noexcept {
+  switch (kind) {
+    case NodeKind::List:
+      return "list";
+    case NodeKind::Tuple:
+      return "tuple";
+    case NodeKind::Dict:
+      return "dict";
+    case NodeKind::Tensor:
+    case NodeKind::Constant:
+    case NodeKind::Opaque:
+    case NodeKind::Object:
+      break;
+  }
+  return "object";
+}
+
 /// One node of a flattened call. Containers are followed by their children (pre-order).
 struct Node {
   NodeKind kind = NodeKind::Constant;
@@ -99,6 +117,14 @@ class GRAPHTUNE_API CallTree {
   /// i-th tensor. Empty when the caller's order is canonical.
   [[nodiscard]] const std::vector<std::uint32_t>& tensor_order() const noexcept {
     return tensor_order_;
+  }
+
+  /// The caller's index of a node, and of a tensor, given by its place in canonical order.
+  [[nodiscard]] std::uint32_t node_at(std::uint32_t canonical) const noexcept {
+    return canonical_.empty() ? canonical : canonical_[canonical];
+  }
+  [[nodiscard]] std::size_t tensor_at(std::size_t canonical) const noexcept {
+    return tensor_order_.empty() ? canonical : tensor_order_[canonical];
   }
 
   /// The path to node `node`. Linear in the depth times the fan-out: for messages and tables.

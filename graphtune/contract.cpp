@@ -21,22 +21,33 @@ std::string range_text(const SymbolRange& range) {
                                 : fmt::format("{} to {}", range.min, range.max);
 }
 
-const TensorView& canonical_tensor(const CallTree& tree, std::uint32_t index) {
-  return tree.tensors()[tree.tensor_order().empty() ? index : tree.tensor_order()[index]];
-}
-
 std::string locator_text(const CallTree& tree, std::uint32_t canonical_index) {
-  const std::uint32_t index =
-      tree.tensor_order().empty() ? canonical_index : tree.tensor_order()[canonical_index];
-  return tree.tensor_locators()[index].shown();
+  return tree.tensor_locators()[tree.tensor_at(canonical_index)].shown();
 }
 
 bool has_axis(const TensorView& tensor, std::uint32_t axis) noexcept {
   return tensor.sizes != nullptr && static_cast<std::int64_t>(axis) < tensor.rank;
 }
 
-bool has_index_values(const TensorView& tensor) noexcept {
-  return tensor.data != nullptr && (tensor.rank == 0 || tensor.strides != nullptr);
+/// Why an index tensor can't be let through to an engine.
+enum class IndexFault : std::uint8_t { None, DType, Place, NoData, Value };
+
+IndexFault check_index_tensor(const TensorView& tensor, const IndexRange& range,
+                              std::optional<IndexViolation>& violation) {
+  if (!is_index_dtype(tensor.dtype)) {
+    return IndexFault::DType;
+  }
+  if (tensor.device != DeviceType::Cpu || tensor.layout != Layout::Strided) {
+    return IndexFault::Place;
+  }
+  if (tensor.element_count() == 0) {
+    return IndexFault::None;
+  }
+  if (tensor.data == nullptr || (tensor.rank > 0 && tensor.strides == nullptr)) {
+    return IndexFault::NoData;
+  }
+  violation = find_index_violation(tensor, range.low, range.high);
+  return violation ? IndexFault::Value : IndexFault::None;
 }
 
 /// Whether a symbol can be read off a size.
@@ -292,10 +303,9 @@ const Contract::AxisCheck* Contract::first_wrong_axis(
   return nullptr;
 }
 
-bool Contract::sizes_hold(const Tensors& tensors, std::span<std::int64_t> symbols) const noexcept {
+bool Contract::sizes_hold(const Tensors& tensors, std::span<std::int64_t> symbols) const {
   return tensors.views.size() == sizes_.size() && first_wrong_axis(tensors, symbols) == nullptr &&
-         std::all_of(conditions_.begin(), conditions_.end(),
-                     [&](const SizeCondition& condition) { return condition.holds(symbols); });
+         conditions_hold(symbols);
 }
 
 bool Contract::conditions_hold(std::span<const std::int64_t> symbols) const {
@@ -374,47 +384,41 @@ std::string Contract::source_text(const CallTree& tree, std::uint32_t symbol) co
 
 std::optional<Miss> Contract::check_indices(const CallTree& tree) const {
   for (const IndexRange& range : indices_) {
-    const TensorView& tensor = canonical_tensor(tree, range.tensor);
+    const TensorView& tensor = tree.tensors()[tree.tensor_at(range.tensor)];
     const auto refuse = [&](const std::string& what) {
       return Miss{MissReason::IndexRange,
                   fmt::format("{} {}", locator_text(tree, range.tensor), what)};
     };
-    if (!is_index_dtype(tensor.dtype)) {
-      return refuse(
-          fmt::format("is {} but its values are used as indices: only int8 to int64 and uint8 can "
-                      "be checked.",
-                      to_string(tensor.dtype)));
-    }
-    if (tensor.device != DeviceType::Cpu || tensor.layout != Layout::Strided) {
-      return refuse(
-          fmt::format("is a {} tensor on {}: its values are used as indices and can only be "
-                      "checked in strided CPU "
-                      "memory. Move it to the CPU.",
-                      to_string(tensor.layout), to_string(tensor.device)));
-    }
-    if (tensor.element_count() == 0) {
-      continue;
-    }
-    if (!has_index_values(tensor)) {
-      return refuse("has no data: its values are used as indices and can't be checked.");
-    }
-    if (const auto violation = find_index_violation(tensor, range.low, range.high)) {
-      return refuse(fmt::format(
-          "has the value {} at [{}]; it is used as an index, and {} to {} is allowed. Correct the "
-          "input.",
-          violation->value, fmt::join(violation->position, ", "), range.low, range.high));
+    std::optional<IndexViolation> violation;
+    switch (check_index_tensor(tensor, range, violation)) {
+      case IndexFault::None:
+        break;
+      case IndexFault::DType:
+        return refuse(fmt::format(
+            "is {} but its values are used as indices: only int8 to int64 and uint8 can be "
+            "checked.",
+            to_string(tensor.dtype)));
+      case IndexFault::Place:
+        return refuse(fmt::format(
+            "is a {} tensor on {}: its values are used as indices and can only be checked in "
+            "strided CPU memory. Move it to the CPU.",
+            to_string(tensor.layout), to_string(tensor.device)));
+      case IndexFault::NoData:
+        return refuse("has no data: its values are used as indices and can't be checked.");
+      case IndexFault::Value:
+        return refuse(fmt::format(
+            "has the value {} at [{}]; it is used as an index, and {} to {} is allowed. Correct "
+            "the input.",
+            violation->value, fmt::join(violation->position, ", "), range.low, range.high));
     }
   }
   return std::nullopt;
 }
 
 bool Contract::indices_hold(const Tensors& tensors) const {
+  std::optional<IndexViolation> violation;
   return std::all_of(indices_.begin(), indices_.end(), [&](const IndexRange& range) {
-    const TensorView& tensor = tensors[range.tensor];
-    return is_index_dtype(tensor.dtype) && tensor.device == DeviceType::Cpu &&
-           tensor.layout == Layout::Strided &&
-           (tensor.element_count() == 0 ||
-            (has_index_values(tensor) && !find_index_violation(tensor, range.low, range.high)));
+    return check_index_tensor(tensors[range.tensor], range, violation) == IndexFault::None;
   });
 }
 

@@ -78,8 +78,7 @@ class GRAPHTUNE_API Contract {
     }
   };
   /// The same checks where nothing needs to be said. `symbols` must hold symbols().size() values.
-  [[nodiscard]] bool sizes_hold(const Tensors& tensors,
-                                std::span<std::int64_t> symbols) const noexcept;
+  [[nodiscard]] bool sizes_hold(const Tensors& tensors, std::span<std::int64_t> symbols) const;
   [[nodiscard]] bool indices_hold(const Tensors& tensors) const;
 
   friend bool operator==(const Contract& a, const Contract& b) {

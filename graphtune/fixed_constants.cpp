@@ -12,7 +12,7 @@ template <typename Function>
 bool any_constant(const CallTree& tree, const Function& function) {
   const std::span<const Node> nodes = tree.nodes();
   for (std::uint32_t i = 0; i < nodes.size(); ++i) {
-    const std::uint32_t id = tree.is_canonical() ? i : tree.canonical_order()[i];
+    const std::uint32_t id = tree.node_at(i);
     if (nodes[id].kind == NodeKind::Constant && function(id, tree.constants()[nodes[id].leaf])) {
       return true;
     }

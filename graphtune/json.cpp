@@ -117,17 +117,6 @@ const std::string* type_from_json(const JsonView& json) {
   }
 }
 
-const char* container_name(NodeKind kind) {
-  switch (kind) {
-    case NodeKind::List:
-      return "list";
-    case NodeKind::Tuple:
-      return "tuple";
-    default:
-      return "dict";
-  }
-}
-
 void put_node(Json& json, const CallTree& tree, const Node& node) {
   switch (node.kind) {
     case NodeKind::Tensor:

@@ -16,9 +16,7 @@ class Reader {
  public:
   explicit Reader(const CallTree& tree) : tree_(tree) {}
 
-  [[nodiscard]] std::uint32_t id(std::uint32_t position) const {
-    return tree_.is_canonical() ? position : tree_.canonical_order()[position];
-  }
+  [[nodiscard]] std::uint32_t id(std::uint32_t position) const { return tree_.node_at(position); }
   [[nodiscard]] const Node& node(std::uint32_t position) const {
     return tree_.nodes()[id(position)];
   }

@@ -50,7 +50,7 @@ std::string SampleMetadata::describe_tensors(InfoLevel level) const {
   const std::vector<AxisFacts>& axes = learner_.axes();
   Rows rows(tensor_count());
   for (std::size_t i = 0; i < tensor_count(); ++i) {
-    const std::size_t index = tree_.is_canonical() ? i : tree_.tensor_order()[i];
+    const std::size_t index = tree_.tensor_at(i);
     const TensorView& tensor = tree_.tensors()[index];
     const std::span<const AxisFacts> own =
         std::span(axes).subspan(axis_offsets()[i], static_cast<std::size_t>(tensor.rank));

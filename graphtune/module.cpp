@@ -103,33 +103,36 @@ struct Module::State {
   [[nodiscard]] Value call(const Arguments& arguments) const {
     CallForm form;
     take_form(arguments, form);
-    const Router::FormDecision known = router->route(form);
-    if (known.engine != nullptr) {
-      return serve(arguments, known);
+    TensorScratch inputs;
+    Router::FormDecision decision = router->route(form);
+    if (decision.engine != nullptr) {
+      collect_canonical(arguments, decision.order, *inputs);
+    } else if (bundle.signature.is_normal(arguments)) {
+      decision = route_by_tree(arguments, form, *inputs);
+    } else {
+      decision = route_by_tree(bundle.signature.normalise(arguments), form, *inputs);
     }
-    return bundle.signature.is_normal(arguments)
-               ? call_by_tree(arguments, form)
-               : call_by_tree(bundle.signature.normalise(arguments), form);
+    return serve(decision, *inputs);
   }
 
  private:
-  /// `arguments` in normal form; `form` of the call as it was made.
-  [[nodiscard]] Value call_by_tree(const Arguments& arguments, const CallForm& form) const {
-    CallTree tree;
+  /// `arguments` in normal form; `form` of the call as it was made. Fills `inputs`.
+  [[nodiscard]] Router::FormDecision route_by_tree(const Arguments& arguments, const CallForm& form,
+                                                   std::vector<Tensor>& inputs) const {
+    // Kept from call to call; not used beyond this, since an engine may call modules itself.
+    thread_local CallTree tree;
     flatten(arguments, tree);
     const Router::Decision decision = route(tree);
     router->remember(form, tree, decision);
-    return serve(arguments,
-                 {decision.graph, decision.engine, decision.engine_index, tree.tensor_order()});
+    collect_canonical(arguments, tree.tensor_order(), inputs);
+    return {decision.graph, decision.engine, decision.engine_index, {}};
   }
 
-  [[nodiscard]] Value serve(const Arguments& arguments,
-                            const Router::FormDecision& decision) const {
-    TensorScratch inputs;
-    collect_canonical(arguments, decision.order, *inputs);
+  [[nodiscard]] Value serve(const Router::FormDecision& decision,
+                            std::span<const Tensor> inputs) const {
     std::vector<Tensor> outputs;
     try {
-      run_engine(*decision.engine, *decision.graph, *inputs, outputs);
+      run_engine(*decision.engine, *decision.graph, inputs, outputs);
     } catch (const EngineError&) {
       router->count_miss(decision.graph, MissReason::EngineFailed);
       throw;

@@ -119,10 +119,6 @@ Router::GraphRoute Router::compile(const RoutedGraph& graph, bool strict) {
   check_regions(graph.plan, graph.contract.used_symbols());
 
   const std::vector<TensorView>& inputs = graph.input_tree.tensors();
-  const std::vector<std::uint32_t>& order = graph.input_tree.tensor_order();
-  const auto canonical = [&](std::size_t index) -> const TensorView& {
-    return inputs[order.empty() ? index : order[index]];
-  };
   route.has_engine = std::any_of(route.entries.begin(), route.entries.end(),
                                  [](const GraphRoute::Entry& entry) { return entry.engine >= 0; });
   if (route.has_engine) {
@@ -136,7 +132,7 @@ Router::GraphRoute Router::compile(const RoutedGraph& graph, bool strict) {
                          graph.fixed_constants.items().size(), constants));
     }
     for (std::uint32_t i = 0; i < inputs.size(); ++i) {
-      const TensorView& tensor = canonical(i);
+      const TensorView& tensor = inputs[graph.input_tree.tensor_at(i)];
       if (graph.contract.sizes()[i].size() != static_cast<std::size_t>(tensor.rank)) {
         refuse(fmt::format("its contract has {} sizes for tensor {}, which has rank {}",
                            graph.contract.sizes()[i].size(), i, tensor.rank));
@@ -172,9 +168,7 @@ Router::GraphRoute Router::compile(const RoutedGraph& graph, bool strict) {
 }
 
 Router::Decision Router::route(const CallTree& tree) const {
-  // Kept from call to call, so that routing allocates nothing.
-  thread_local CallKey key;
-  thread_local std::vector<std::int64_t> symbols;
+  thread_local CallKey key;  // kept: routing allocates nothing
 
   key.assign(tree, strict_);
   Decision decision;
@@ -200,36 +194,49 @@ Router::Decision Router::route(const CallTree& tree) const {
       return decision;
     }
   }
-  symbols.resize(graph.contract.symbols().size());
-  decision.miss = graph.contract.check_sizes(tree, symbols);
-  if (decision.miss) {
-    return decision;
-  }
-  const Contract::Tensors tensors{tree.tensors(), tree.tensor_order()};
-  if (const DeviceCheck* wrong = first_on_wrong_device(route, tensors)) {
-    const TensorView& tensor = tensors[wrong->tensor];
-    const auto index = static_cast<std::size_t>(&tensor - tree.tensors().data());
-    decision.miss =
-        Miss{MissReason::Device,
-             fmt::format("{} is on {}:{}, the engines are on {}:{}. Move it there.",
-                         tree.tensor_locators()[index].shown(), to_string(tensor.device),
-                         device_index(tensor), to_string(tensor.device), wrong->index)};
-    return decision;
-  }
-  for (const GraphRoute::Entry& entry : route.entries) {
-    if (entry.region.contains(symbols)) {
-      if (entry.engine >= 0) {
-        // Only engines rely on index values: eager checks them itself.
-        decision.miss = graph.contract.check_indices(tree);
-        if (!decision.miss) {
-          decision.engine_index = entry.engine;
-          decision.engine = graph.engines[static_cast<std::size_t>(entry.engine)].engine.get();
-        }
-      }
-      break;
-    }
-  }
+  choose({tree.tensors(), tree.tensor_order()}, &tree, decision);
   return decision;
+}
+
+void Router::choose(const Contract::Tensors& tensors, const CallTree* tree,
+                    Decision& decision) const {
+  thread_local std::vector<std::int64_t> symbols;  // kept: routing allocates nothing
+  const RoutedGraph& graph = *decision.graph;
+  const GraphRoute& route = routes_[static_cast<std::size_t>(&graph - graphs_.data())];
+  symbols.resize(graph.contract.symbols().size());
+  if (!graph.contract.sizes_hold(tensors, symbols)) {
+    if (tree != nullptr) {
+      decision.miss = graph.contract.check_sizes(*tree, symbols);
+    }
+    return;
+  }
+  if (const DeviceCheck* wrong = first_on_wrong_device(route, tensors)) {
+    if (tree != nullptr) {
+      const std::size_t index = tree->tensor_at(wrong->tensor);
+      const TensorView& tensor = tree->tensors()[index];
+      decision.miss =
+          Miss{MissReason::Device,
+               fmt::format("{} is on {}:{}, the engines are on {}:{}. Move it there.",
+                           tree->tensor_locators()[index].shown(), to_string(tensor.device),
+                           device_index(tensor), to_string(tensor.device), wrong->index)};
+    }
+    return;
+  }
+  const auto entry =
+      std::find_if(route.entries.begin(), route.entries.end(),
+                   [&](const GraphRoute::Entry& each) { return each.region.contains(symbols); });
+  if (entry == route.entries.end() || entry->engine < 0) {
+    return;
+  }
+  // Only engines rely on index values: eager checks them itself.
+  if (!graph.contract.indices_hold(tensors)) {
+    if (tree != nullptr) {
+      decision.miss = graph.contract.check_indices(*tree);
+    }
+    return;
+  }
+  decision.engine_index = entry->engine;
+  decision.engine = graph.engines[static_cast<std::size_t>(entry->engine)].engine.get();
 }
 
 const Router::DeviceCheck* Router::first_on_wrong_device(const GraphRoute& route,
@@ -241,31 +248,14 @@ const Router::DeviceCheck* Router::first_on_wrong_device(const GraphRoute& route
 }
 
 Router::FormDecision Router::route(const CallForm& form) const {
-  thread_local std::vector<std::int64_t> symbols;
-
-  FormDecision decision;
   const KnownForm* known = forms_->find(form);
   if (known == nullptr) {
-    return decision;
+    return {};
   }
-  const RoutedGraph& graph = graphs_[known->graph];
-  const GraphRoute& route = routes_[known->graph];
-  const Contract::Tensors tensors{form.tensors(), known->order};
-  symbols.resize(graph.contract.symbols().size());
-  if (!graph.contract.sizes_hold(tensors, symbols) ||
-      first_on_wrong_device(route, tensors) != nullptr) {
-    return decision;
-  }
-  const auto entry =
-      std::find_if(route.entries.begin(), route.entries.end(),
-                   [&](const GraphRoute::Entry& each) { return each.region.contains(symbols); });
-  if (entry != route.entries.end() && entry->engine >= 0 && graph.contract.indices_hold(tensors)) {
-    decision.graph = &graph;
-    decision.engine = graph.engines[static_cast<std::size_t>(entry->engine)].engine.get();
-    decision.engine_index = entry->engine;
-    decision.order = known->order;
-  }
-  return decision;
+  Decision decision;
+  decision.graph = &graphs_[known->graph];
+  choose({form.tensors(), known->order}, nullptr, decision);
+  return {decision.graph, decision.engine, decision.engine_index, known->order};
 }
 
 void Router::remember(const CallForm& form, const CallTree& tree, const Decision& decision) const {
@@ -303,9 +293,8 @@ Miss Router::explain_unknown(const CallTree& tree, const CallKey& key) const {
   return miss;
 }
 
-bool Router::any_requires_grad(const CallTree& tree) noexcept {
-  return std::any_of(tree.tensors().begin(), tree.tensors().end(),
-                     [](const TensorView& tensor) { return tensor.requires_grad; });
+bool Router::any_requires_grad(std::span<const TensorView> tensors) noexcept {
+  return std::ranges::any_of(tensors, &TensorView::requires_grad);
 }
 
 void Router::count_served(const RoutedGraph& graph, std::int32_t engine_index) const noexcept {

@@ -90,7 +90,7 @@ class GRAPHTUNE_API Router {
   /// What is known of a call by its form alone: only ever an engine that may have it.
   struct FormDecision {
     const RoutedGraph* graph = nullptr;
-    Engine* engine = nullptr;  ///< null: nothing is known, ask by the tree
+    Engine* engine = nullptr;  ///< null: no engine, or nothing is known: ask by the tree
     std::int32_t engine_index = -1;
     std::span<const std::uint32_t> order;  ///< canonical tensor -> the caller's; empty: the same
   };
@@ -100,7 +100,7 @@ class GRAPHTUNE_API Router {
   /// call, in normal form; nothing is remembered unless it names an engine, and nothing of a graph
   /// whose calls change their arguments: who carries that out needs the tree.
   void remember(const CallForm& form, const CallTree& tree, const Decision& decision) const;
-  [[nodiscard]] static bool any_requires_grad(const CallTree& tree) noexcept;
+  [[nodiscard]] static bool any_requires_grad(std::span<const TensorView> tensors) noexcept;
 
   /// `graph` must be one of graphs(), here and below.
   /// Counts a call that was served by engine `engine_index` of `graph` (-1: eager by plan).
@@ -115,6 +115,9 @@ class GRAPHTUNE_API Router {
   struct GraphRoute;
   struct Counters;
   static GraphRoute compile(const RoutedGraph& graph, bool strict);
+  /// Gives `decision`, whose graph is found, the engine that may have a call of these tensors; with
+  /// the call's tree, else the miss.
+  void choose(const Contract::Tensors& tensors, const CallTree* tree, Decision& decision) const;
   /// The first tensor that is on another device of its kind than the engines.
   [[nodiscard]] static const DeviceCheck* first_on_wrong_device(const GraphRoute& route,
                                                                 const Contract::Tensors& tensors);

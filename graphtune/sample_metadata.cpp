@@ -10,16 +10,11 @@
 namespace graphtune {
 namespace {
 
-/// Caller's index of the tensor with the given canonical index.
-std::size_t tensor_at(const CallTree& tree, std::size_t canonical) {
-  return tree.is_canonical() ? canonical : tree.tensor_order()[canonical];
-}
-
 /// Canonical index of each tensor of the call.
 std::vector<std::size_t> canonical_indices(const CallTree& tree) {
   std::vector<std::size_t> indices(tree.tensors().size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    indices[tensor_at(tree, i)] = i;
+    indices[tree.tensor_at(i)] = i;
   }
   return indices;
 }
@@ -30,7 +25,7 @@ std::shared_ptr<const std::vector<std::uint32_t>> find_offsets(const CallTree& t
   offsets->push_back(0);
   for (std::size_t i = 0; i < tree.tensors().size(); ++i) {
     offsets->push_back(offsets->back() +
-                       static_cast<std::uint32_t>(tree.tensors()[tensor_at(tree, i)].rank));
+                       static_cast<std::uint32_t>(tree.tensors()[tree.tensor_at(i)].rank));
   }
   return offsets;
 }
@@ -192,7 +187,7 @@ std::vector<SampleMetadata::AxisReport> SampleMetadata::explain() const {
 void collect_sizes(const CallTree& tree, std::vector<std::int64_t>& sizes) {
   sizes.clear();
   for (std::size_t i = 0; i < tree.tensors().size(); ++i) {
-    const TensorView& tensor = tree.tensors()[tensor_at(tree, i)];
+    const TensorView& tensor = tree.tensors()[tree.tensor_at(i)];
     const std::span<const std::int64_t> shape = tensor.shape();
     if (shape.size() != static_cast<std::size_t>(tensor.rank)) {
       throw ValueError(

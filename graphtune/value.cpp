@@ -19,23 +19,6 @@ namespace {
 
 constexpr std::size_t kMaxListed = 20;
 
-std::string_view kind_name(NodeKind kind) noexcept {
-  switch (kind) {
-    case NodeKind::List:
-      return "list";
-    case NodeKind::Tuple:
-      return "tuple";
-    case NodeKind::Dict:
-      return "dict";
-    case NodeKind::Tensor:
-    case NodeKind::Constant:
-    case NodeKind::Opaque:
-    case NodeKind::Object:
-      break;
-  }
-  return "object";
-}
-
 void check_steps(const Container& container) {
   for (std::size_t i = 0; i < container.children.size(); ++i) {
     const Step& step = container.children[i].first;
@@ -47,7 +30,7 @@ void check_steps(const Container& container) {
     if (!fits) {
       throw ValueError(fmt::format(
           "child {} of a {} has the step {}: a list or tuple needs 0, 1, 2 …, a dict needs keys", i,
-          kind_name(container.kind), Locator(Root::Outputs, {step}).shown()));
+          container_name(container.kind), Locator(Root::Outputs, {step}).shown()));
     }
   }
 }
@@ -164,7 +147,7 @@ std::string Value::description() const {
     return fmt::format("{} ({})", constant().display(), constant().type_name());
   }
   const Container& own = container();
-  return own.type.empty() ? fmt::format("a {}", kind_name(own.kind))
+  return own.type.empty() ? fmt::format("a {}", container_name(own.kind))
                           : fmt::format("an object of {}", own.type);
 }
 

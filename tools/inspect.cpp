@@ -138,8 +138,7 @@ void print_graph(const Bundle& bundle, const StoredGraph& graph) {
   print_out("Tuned for\n");
   const std::vector<Locator> locators = tree.tensor_locators();
   const auto locator = [&](std::uint32_t canonical) {
-    return locators[tree.tensor_order().empty() ? canonical : tree.tensor_order()[canonical]]
-        .to_string();
+    return locators[tree.tensor_at(canonical)].to_string();
   };
   for (std::uint32_t i = 0; i < contract.sizes().size(); ++i) {
     std::vector<std::string> axes;

@@ -155,8 +155,8 @@ MadeUpCall make_call(const StoredGraph& graph, const Contract& contract, const S
         range = candidate;
       }
     }
-    const std::uint32_t index = tree.tensor_order().empty() ? i : tree.tensor_order()[i];
-    tensors.push_back(make_tensor(tree.tensors()[index], contract.sizes()[i], sizes, range));
+    const TensorView& recorded = tree.tensors()[tree.tensor_at(i)];
+    tensors.push_back(make_tensor(recorded, contract.sizes()[i], sizes, range));
   }
   std::vector<std::string> names;
   for (const std::uint32_t symbol : contract.used_symbols()) {

@@ -78,16 +78,7 @@ std::uint32_t container_of(const CallTree& tree, std::size_t index) {
 }
 
 std::string type_of(const Node& node) {
-  switch (node.kind) {
-    case NodeKind::List:
-      return "list";
-    case NodeKind::Tuple:
-      return "tuple";
-    case NodeKind::Dict:
-      return "dict";
-    default:
-      return *node.type;
-  }
+  return node.kind == NodeKind::Object ? *node.type : std::string(container_name(node.kind));
 }
 
 /// Throws ValueError where a form holds what can't be given to another caller.
@@ -111,7 +102,7 @@ Containers call_containers(const Args& args, const Kwargs& kwargs, const CallSig
   const CallTree& tree = walker->tree();
   std::vector<std::uint32_t> canonical(tree.nodes().size());
   for (std::uint32_t i = 0; i < canonical.size(); ++i) {
-    canonical[tree.is_canonical() ? i : tree.canonical_order()[i]] = i;
+    canonical[tree.node_at(i)] = i;
   }
   Containers containers;
   for (const Walker::Container& container : walker->containers()) {
@@ -120,10 +111,6 @@ Containers call_containers(const Args& args, const Kwargs& kwargs, const CallSig
                        nb::str(tree.locator_of(container.node).shown().c_str()));
   }
   return containers;
-}
-
-std::size_t canonical_tensor(const CallTree& tree, std::size_t index) {
-  return tree.is_canonical() ? index : tree.tensor_order()[index];
 }
 
 }  // namespace
@@ -189,12 +176,12 @@ std::uint64_t key_of_change(const Walker& before, const Walker& after) {
   // Canonical order: two calls of one graph may have their keys in another one.
   std::unordered_map<const void*, std::uint64_t> places;
   for (std::size_t i = 0; i < before.tensors().size(); ++i) {
-    const std::size_t index = canonical_tensor(before.tree(), i);
+    const std::size_t index = before.tree().tensor_at(i);
     places.emplace(identity_of(before.tensors()[index].get()), i + 1);
   }
   std::vector<std::uint64_t> parts{CallKey(after.tree(), true).hash()};
   for (std::size_t i = 0; i < after.tensors().size(); ++i) {
-    const std::size_t index = canonical_tensor(after.tree(), i);
+    const std::size_t index = after.tree().tensor_at(i);
     const auto found = places.find(identity_of(after.tensors()[index].get()));
     parts.push_back(found == places.end() ? 0 : found->second);
   }

@@ -43,26 +43,23 @@ using SymbolValues = nb::typed<nb::dict, nb::str, int>;
 // --- tensors of a call in canonical order -------------------------------------------------------
 
 TensorList in_canonical_order(const Walker& walker) {
-  const CallTree& tree = walker.tree();
   TensorList result;
   for (std::size_t canonical = 0; canonical < walker.tensors().size(); ++canonical) {
-    const std::size_t index = tree.is_canonical() ? canonical : tree.tensor_order()[canonical];
+    const std::size_t index = walker.tree().tensor_at(canonical);
     result.append(nb::borrow(walker.tensors()[index].get()));
   }
   return result;
 }
 
 std::vector<Object> in_callers_order(const Walker& walker, const TensorSequence& canonical) {
-  const CallTree& tree = walker.tree();
   if (nb::len(canonical) != walker.tensors().size()) {
     throw ValueError("the call has " + std::to_string(walker.tensors().size()) + " tensors, " +
                      std::to_string(nb::len(canonical)) + " were given");
   }
   std::vector<Object> tensors(walker.tensors().size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::size_t index = tree.is_canonical() ? i : tree.tensor_order()[i];
     const nb::object tensor = canonical[i];
-    tensors[index] = Object::borrow(tensor.ptr());
+    tensors[walker.tree().tensor_at(i)] = Object::borrow(tensor.ptr());
   }
   return tensors;
 }

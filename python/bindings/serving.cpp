@@ -41,20 +41,25 @@ class Surroundings {
     }
   }
 
-  /// The call is a plain one: no mode, no hooks on all modules, and nothing that computes otherwise
-  /// than the module says (tracing, dispatch modes, autocast, forward-mode differentiation).
+  /// The call is a plain one: no mode, no hooks on all modules, and not transformed.
   [[nodiscard]] bool are_plain() const {
     PyObject* mode = nullptr;
     if (PyContextVar_Get(mode_.get(), Py_None, &mode) != 0) {
       throw PythonError();
     }
     Py_DECREF(mode);
-    return mode == Py_None && !at::tracer::impl::is_dispatch_enabled() &&
-           !c10::impl::dispatch_mode_enabled() && !at::autocast::is_autocast_enabled(at::kCPU) &&
+    return mode == Py_None && !are_transforming() &&
            std::all_of(hooks_.begin(), hooks_.end(),
-                       [](const Object& dict) { return PyDict_GET_SIZE(dict.get()) == 0; }) &&
-           std::all_of(states_.begin(), states_.end(), [](const State& state) {
-             return PyDict_GetItem(state.dict.get(), state.key.get()) == state.value.get();
+                       [](const Object& dict) { return PyDict_GET_SIZE(dict.get()) == 0; });
+  }
+
+  /// A call computes otherwise than its module says: it is traced, there are dispatch modes,
+  /// autocast or forward-mode differentiation.
+  [[nodiscard]] bool are_transforming() const {
+    return at::tracer::impl::is_dispatch_enabled() || c10::impl::dispatch_mode_enabled() ||
+           at::autocast::is_autocast_enabled(at::kCPU) ||
+           std::any_of(states_.begin(), states_.end(), [](const State& state) {
+             return PyDict_GetItem(state.dict.get(), state.key.get()) != state.value.get();
            });
   }
 
@@ -82,6 +87,8 @@ class Entry {
   Entry(const nb::object& not_served, const nb::object& mode, const AnySequence& hooks,
         const AnySequence& states)
       : not_served_(Object::borrow(not_served.ptr())), surroundings_(mode, hooks, states) {}
+
+  [[nodiscard]] bool is_transformed() const { return surroundings_.are_transforming(); }
 
   /// The result, or `not_served`: then the long way finds out what is to be done, and says it.
   [[nodiscard]] nb::object serve(const nb::handle module, const nb::handle args,
@@ -125,7 +132,9 @@ void bind_serving(nb::module_& module) {
            "`mode` is a ContextVar that has to be None, `hooks` are dicts that have to be empty, "
            "and `states` (dict, key, value) that have to hold, for a call to be served.")
       .def("serve", &Entry::serve, "module"_a, "args"_a, "kwargs"_a,
-           "The result of the engine, or `not_served` where anything else is to be done.");
+           "The result of the engine, or `not_served` where anything else is to be done.")
+      .def("is_transformed", &Entry::is_transformed,
+           "Calls are traced, or compute otherwise than they say.");
 }
 
 }  // namespace graphtune::python

@@ -1,6 +1,5 @@
 #include "bindings/tuned_router.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <nanobind/nanobind.h>
@@ -19,13 +18,9 @@ namespace {
 std::vector<std::uint32_t> caller_to_canonical(const CallTree& tree) {
   std::vector<std::uint32_t> order(tree.tensors().size());
   for (std::uint32_t canonical = 0; canonical < order.size(); ++canonical) {
-    order[tree.is_canonical() ? canonical : tree.tensor_order()[canonical]] = canonical;
+    order[tree.tensor_at(canonical)] = canonical;
   }
   return order;
-}
-
-bool any_requires_grad(const CallForm& form) {
-  return std::ranges::any_of(form.tensors(), &TensorView::requires_grad);
 }
 
 /// Whether a form, (result, changes), has any change.
@@ -80,14 +75,13 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
             miss(nullptr, MissReason::TrainMode,
                  "the module is in train mode; its engines were built in eval mode: call eval()")};
   }
-  const FormedCall formed(args, kwargs);
   const WalkerLease walker;
   walker->keep_containers(keeps_containers_);
   walker->walk_inputs(args, kwargs, &signature_);
   if (walker->has_virtual_tensors()) {
     return {};
   }
-  if (grad_enabled && Router::any_requires_grad(walker->tree())) {
+  if (grad_enabled && Router::any_requires_grad(walker->tree().tensors())) {
     return {{},
             miss(nullptr, MissReason::RequiresGrad,
                  "an input requires gradients, which engines don't compute; call under "
@@ -119,7 +113,7 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
                        ": give each its own")};
     }
   }
-  router_->remember(formed.form(), walker->tree(), decision);
+  router_->remember(FormedCall(args, kwargs).form(), walker->tree(), decision);
   std::vector<PyObject*> tensors;
   for (const Object& tensor : walker->tensors()) {
     tensors.push_back(tensor.get());
@@ -140,7 +134,8 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
 Object TunedRouter::serve_known(PyObject* args, PyObject* kwargs, bool grad_enabled) const {
   const FormedCall call(args, kwargs);
   const Router::FormDecision decision = router_->route(call.form());
-  if (decision.engine == nullptr || (grad_enabled && any_requires_grad(call.form())) ||
+  if (decision.engine == nullptr ||
+      (grad_enabled && Router::any_requires_grad(call.form().tensors())) ||
       (weights_ != nullptr && weights_->changed())) {
     return {};
   }
@@ -210,7 +205,6 @@ Object TunedRouter::build_result(const Template& form, const std::vector<Object>
 Object TunedRouter::carry_out(std::size_t graph, const std::vector<Object>& canonical,
                               const Walker& call) const {
   const Template& form = templates_[graph];
-  const CallTree& tree = call.tree();
   std::vector<Object> tensors;
   tensors.reserve(form.order.size());
   for (const std::uint32_t index : form.order) {
@@ -218,8 +212,8 @@ Object TunedRouter::carry_out(std::size_t graph, const std::vector<Object>& cano
     if (source >= 0) {
       tensors.push_back(canonical[static_cast<std::size_t>(source)]);
     } else {
-      const auto input = static_cast<std::size_t>(-1 - source);
-      tensors.push_back(call.tensors()[tree.is_canonical() ? input : tree.tensor_order()[input]]);
+      tensors.push_back(
+          call.tensors()[call.tree().tensor_at(static_cast<std::size_t>(-1 - source))]);
     }
   }
   Rebuilder rebuilder(tensors, true, &call);

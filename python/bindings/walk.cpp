@@ -389,9 +389,8 @@ void Walker::check_contains_itself(PyObject* object) {
 }
 
 PyObject* Walker::container_at(std::uint32_t canonical_node) const {
-  const std::vector<std::uint32_t>& order = tree_.canonical_order();
   if (canonical_node < tree_.nodes().size()) {
-    const std::uint32_t node = order.empty() ? canonical_node : order[canonical_node];
+    const std::uint32_t node = tree_.node_at(canonical_node);
     const auto found =
         std::lower_bound(containers_.begin(), containers_.end(), node,
                          [](const Container& c, std::uint32_t wanted) { return c.node < wanted; });

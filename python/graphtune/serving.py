@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import torch
 from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 
 from . import _core
 from .call_mode import call_mode_variable
-from .recording import RecordingModule, is_traced
+from .recording import RecordingModule
 
 __all__ = ["NOT_SERVED", "is_transformed", "serve_known", "tuned_router"]
 
@@ -33,9 +34,11 @@ def _call_entry() -> _core.CallEntry:
     return _core.CallEntry(NOT_SERVED, call_mode_variable, hooks, untraced)
 
 
+_entry = _call_entry()
+
 #: ``serve_known(module, args, kwargs)``: the result of the engine for a call whose form was served before. What
 #: ``Module.forward`` checks is checked; where anything else than running an engine is to be done, ``NOT_SERVED``.
-serve_known = _call_entry().serve
+serve_known = _entry.serve
 
 
 def tuned_router(
@@ -61,9 +64,4 @@ def tuned_router(
 def is_transformed() -> bool:
     """The call is traced, or computes otherwise than it says: an engine would be a constant to the tracer, lose a
     tangent, or ignore autocast."""
-    return (
-        is_traced()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch.is_autocast_enabled("cpu")
-        or forward_ad._current_level >= 0
-    )
+    return is_compiling() or _entry.is_transformed()

@@ -200,7 +200,7 @@ TEST(Router, AnyRequiresGrad) {
     tree.open(NodeKind::Dict);
     tree.close();
     tree.finish();
-    EXPECT_EQ(Router::any_requires_grad(tree), requires_grad);
+    EXPECT_EQ(Router::any_requires_grad(tree.tensors()), requires_grad);
   }
 }
 

@@ -304,14 +304,14 @@ def test_engines_failures_leave_the_containers_alone() -> None:
     assert module.stats()["misses"] == {"range": 1}
 
 
-def test_a_container_given_twice_is_a_miss() -> None:
-    class Two(nn.Module):
-        def forward(self, x: torch.Tensor, a: list[torch.Tensor], b: list[torch.Tensor]) -> torch.Tensor:
-            a.append(x + 1)
-            return x + len(b)
+class TwoLists(nn.Module):
+    def forward(self, x: torch.Tensor, a: list[torch.Tensor], b: list[torch.Tensor]) -> torch.Tensor:
+        a.append(x + 1)
+        return x + len(b)
 
-    model = Two()
-    module = graphtune.Module(model.eval(), name="changing")
+
+def test_a_container_given_twice_is_a_miss() -> None:
+    module = graphtune.Module(TwoLists().eval(), name="changing")
     with torch.no_grad():
         for size in (1, 2):
             with graphtune.batch_size(size):
@@ -325,12 +325,7 @@ def test_a_container_given_twice_is_a_miss() -> None:
 
 
 def test_a_container_recorded_twice_keeps_the_graph_eager() -> None:
-    class Two(nn.Module):
-        def forward(self, x: torch.Tensor, a: list[torch.Tensor], b: list[torch.Tensor]) -> torch.Tensor:
-            a.append(x + 1)
-            return x + len(b)
-
-    module = graphtune.Module(Two().eval(), name="changing")
+    module = graphtune.Module(TwoLists().eval(), name="changing")
     with torch.no_grad():
         for size in (1, 2):
             same: list[torch.Tensor] = []
