@@ -65,6 +65,10 @@ Contract::Contract(std::vector<std::vector<SizeExpr>> sizes, std::vector<SymbolR
       conditions_(std::move(conditions)) {
   check_symbols();
   for (std::uint32_t tensor = 0; tensor < sizes_.size(); ++tensor) {
+    if (sizes_[tensor].size() > kMaxRank) {
+      throw ValueError(fmt::format("contract: tensor {} has {} axes, at most {} are possible",
+                                   tensor, sizes_[tensor].size(), kMaxRank));
+    }
     for (std::uint32_t axis = 0; axis < sizes_[tensor].size(); ++axis) {
       check_extremes(tensor, axis);
     }
@@ -206,19 +210,18 @@ void Contract::compile() {
     }
     used_symbols_.push_back(symbol);
     const std::int64_t coefficient = source.size->terms[0].second;
-    AxisCheck bind{AxisCheck::Kind::Bind, source.tensor, source.axis, symbol};
-    bind.offset = source.size->offset;
-    bind.coefficient = coefficient;
-    bind.low = coefficient * symbols_[symbol].min + bind.offset;
-    bind.high = coefficient * symbols_[symbol].max + bind.offset;
-    binds.push_back(bind);
+    const std::int64_t offset = source.size->offset;
+    binds.push_back({source.size->is_symbol() ? AxisCheck::Kind::Bind : AxisCheck::Kind::BindLinear,
+                     static_cast<std::uint16_t>(source.axis), source.tensor, symbol,
+                     coefficient * symbols_[symbol].min + offset,
+                     coefficient * symbols_[symbol].max + offset});
   }
 
   std::vector<AxisCheck> relations;
   for (std::uint32_t tensor = 0; tensor < sizes_.size(); ++tensor) {
     for (std::uint32_t axis = 0; axis < sizes_[tensor].size(); ++axis) {
       const SizeExpr& size = sizes_[tensor][axis];
-      AxisCheck check{AxisCheck::Kind::Fixed, tensor, axis};
+      AxisCheck check{AxisCheck::Kind::Fixed, static_cast<std::uint16_t>(axis), tensor};
       if (size.is_constant()) {
         check.low = check.high = size.offset;
         checks_.push_back(check);
@@ -279,14 +282,16 @@ const Contract::AxisCheck* Contract::first_wrong_axis(
         break;
       case AxisCheck::Kind::Bind:
         good = size >= check.low && size <= check.high;
+        symbols[check.symbol] = size;
+        break;
+      case AxisCheck::Kind::BindLinear:
+        good = size >= check.low && size <= check.high;
         if (good) {
-          const std::int64_t rest = size - check.offset;
-          if (check.coefficient == 1) {
-            symbols[check.symbol] = rest;
-          } else {
-            good = rest % check.coefficient == 0;
-            symbols[check.symbol] = rest / check.coefficient;
-          }
+          const SizeExpr& expected = size_of(check);
+          const std::int64_t rest = size - expected.offset;
+          const std::int64_t coefficient = expected.terms[0].second;
+          good = rest % coefficient == 0;
+          symbols[check.symbol] = rest / coefficient;
         }
         break;
       case AxisCheck::Kind::Same:
@@ -328,7 +333,8 @@ Miss Contract::refuse_size(const CallTree& tree, const AxisCheck& check, std::in
       miss.reason = MissReason::Range;
       miss.message += fmt::format("allowed is {}", check.low);
       break;
-    case AxisCheck::Kind::Bind: {
+    case AxisCheck::Kind::Bind:
+    case AxisCheck::Kind::BindLinear: {
       const bool in_range = size >= check.low && size <= check.high;
       miss.reason = in_range ? MissReason::Relation : MissReason::Range;
       const std::string range = range_text(symbols_[check.symbol]);
@@ -377,7 +383,7 @@ Miss Contract::refuse_condition(const CallTree& tree, const SizeCondition& condi
 
 std::string Contract::source_text(const CallTree& tree, std::uint32_t symbol) const {
   const auto bind = std::find_if(checks_.begin(), checks_.end(), [&](const AxisCheck& check) {
-    return check.kind == AxisCheck::Kind::Bind && check.symbol == symbol;
+    return check.binds() && check.symbol == symbol;
   });
   return fmt::format("axis {} of {}", bind->axis, locator_text(tree, bind->tensor));
 }

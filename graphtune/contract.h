@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -87,17 +88,23 @@ class GRAPHTUNE_API Contract {
   }
 
  private:
-  /// One axis, compiled. Bind: reads a symbol off a size of coefficient * symbol + offset.
+  static constexpr std::size_t kMaxRank = std::numeric_limits<std::uint16_t>::max();
+
+  /// One axis, compiled to what every call reads, in as little memory as it takes: of many graphs
+  /// in turn all of it passes through the caches. Bind reads a symbol off a size that is one,
+  /// BindLinear off coefficient * symbol + offset.
   struct AxisCheck {
-    enum class Kind : std::uint8_t { Fixed, Bind, Same, Linear } kind = Kind::Fixed;
+    enum class Kind : std::uint8_t { Fixed, Bind, BindLinear, Same, Linear } kind = Kind::Fixed;
+    std::uint16_t axis = 0;
     std::uint32_t tensor = 0;  // canonical
-    std::uint32_t axis = 0;
-    std::uint32_t symbol = 0;  // Bind, Same
-    std::int64_t low = 0;      // Fixed: the size; Bind: smallest size
-    std::int64_t high = 0;     // Bind: largest size
-    std::int64_t offset = 0;   // Bind
-    std::int64_t coefficient = 1;
+    std::uint32_t symbol = 0;  // Bind, BindLinear, Same
+    std::int64_t low = 0;      // Fixed: the size; Bind, BindLinear: smallest size
+    std::int64_t high = 0;     // Bind, BindLinear: largest size
+    [[nodiscard]] bool binds() const noexcept {
+      return kind == Kind::Bind || kind == Kind::BindLinear;
+    }
   };
+  static_assert(sizeof(AxisCheck) == 32);
   /// The first axis that is not as it should be, null when all are; `symbols` gets what was read.
   [[nodiscard]] const AxisCheck* first_wrong_axis(const Tensors& tensors,
                                                   std::span<std::int64_t> symbols) const noexcept;

@@ -15,18 +15,27 @@ namespace {
 
 __extension__ using Int128 = __int128;
 
+/// Axes that have the same size in every observation, and the same range: what holds for one holds
+/// for all. Most models have thousands of axes and a handful of these.
+struct SizeClass {
+  std::vector<std::size_t> axes;  // ascending
+  std::int64_t multiplier = 0;    // as a batch axis
+  bool is_batch = false;
+};
+
 /// Axes that imply the same batch size in every observation.
 struct BatchGroup {
-  std::vector<std::size_t> axes;  // ascending
-  SizeColumn batches;             // implied batch size by row
-  std::size_t met_rows = 0;       // rows whose stated batch size it is
-  Int128 stated_total = 0;        // of the implied batches of rows with a stated batch size
+  std::vector<std::size_t> classes;
+  std::size_t axis_count = 0;
+  SizeColumn batches;        // implied batch size by row
+  std::size_t met_rows = 0;  // rows whose stated batch size it is
+  Int128 stated_total = 0;   // of the implied batches of rows with a stated batch size
   Int128 unstated_total = 0;
 };
 
 bool is_weaker(const BatchGroup& a, const BatchGroup& b) {
   const auto rank = [](const BatchGroup& group) {
-    return std::tuple(group.met_rows, group.stated_total, group.axes.size(), group.unstated_total);
+    return std::tuple(group.met_rows, group.stated_total, group.axis_count, group.unstated_total);
   };
   return rank(a) != rank(b) ? rank(a) < rank(b) : a.batches < b.batches;
 }
@@ -42,6 +51,7 @@ class ShapeLearner::Derivation {
 
   [[nodiscard]] Derived run() {
     find_ranges();
+    find_classes();
     find_labels();
     if (labels_.size() >= 2) {
       find_batch_axes();
@@ -94,6 +104,42 @@ class ShapeLearner::Derivation {
     }
   }
 
+  void find_classes() {
+    std::vector<std::uint64_t> hashes(varying_.size(), 0);
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      const std::span<const std::int64_t> sizes = rows_[row].sizes;
+      for (std::size_t i = 0; i < varying_.size(); ++i) {
+        hashes[i] = mix64(hashes[i] ^ static_cast<std::uint64_t>(sizes[varying_[i]]));
+      }
+    }
+    std::unordered_multimap<std::uint64_t, std::size_t> by_hash;
+    for (std::size_t i = 0; i < varying_.size(); ++i) {
+      const auto [first, last] = by_hash.equal_range(hashes[i]);
+      const auto same = std::find_if(first, last, [&](const auto& entry) {
+        return are_alike(classes_[entry.second].axes.front(), varying_[i]);
+      });
+      if (same != last) {
+        classes_[same->second].axes.push_back(varying_[i]);
+      } else {
+        by_hash.emplace(hashes[i], classes_.size());
+        classes_.push_back({{varying_[i]}});
+      }
+    }
+  }
+
+  /// Ranges are compared too: they know of observations that were not kept.
+  [[nodiscard]] bool are_alike(std::size_t a, std::size_t b) const {
+    if (axes_[a].min != axes_[b].min || axes_[a].max != axes_[b].max) {
+      return false;
+    }
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      if (rows_[row].sizes[a] != rows_[row].sizes[b]) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   void find_labels() {
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       const ObservationSet::Row observation = rows_[row];
@@ -121,56 +167,53 @@ class ShapeLearner::Derivation {
   // ------------------------------------------------------------------------------------------------------
 
   void find_batch_axes() {
-    const std::vector<std::int64_t> multipliers = find_multipliers();
+    find_multipliers();
     std::vector<BatchGroup> groups;
-    std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_hash;
+    std::unordered_multimap<std::uint64_t, std::size_t> by_hash;
     SizeColumn batches;
-    for (std::size_t i = 0; i < varying_.size(); ++i) {
-      if (!implied_batches(varying_[i], multipliers[i], batches)) {
+    for (std::size_t i = 0; i < classes_.size(); ++i) {
+      if (!implied_batches(classes_[i], batches)) {
         continue;
       }
-      std::vector<std::size_t>& alike = by_hash[hash(batches)];
-      const auto same = std::find_if(alike.begin(), alike.end(), [&](std::size_t group) {
-        return groups[group].batches == batches;
-      });
-      if (same != alike.end()) {
-        groups[*same].axes.push_back(varying_[i]);
-      } else {
-        alike.push_back(groups.size());
-        groups.push_back(make_group(varying_[i], batches));
+      const std::uint64_t digest = hash(batches);
+      const auto [first, last] = by_hash.equal_range(digest);
+      const auto same = std::find_if(
+          first, last, [&](const auto& entry) { return groups[entry.second].batches == batches; });
+      const std::size_t index = same != last ? same->second : groups.size();
+      if (same == last) {
+        by_hash.emplace(digest, index);
+        groups.push_back(group_of(batches));
       }
-      axes_[varying_[i]].multiplier = multipliers[i];
+      groups[index].classes.push_back(i);
+      groups[index].axis_count += classes_[i].axes.size();
     }
-    if (groups.empty()) {
-      return;
+    if (!groups.empty()) {
+      accept(*std::max_element(groups.begin(), groups.end(), is_weaker));
     }
-    accept(*std::max_element(groups.begin(), groups.end(), is_weaker));
   }
 
-  /// For each varying axis the smallest integer m with size <= m * batch size wherever there is
-  /// one.
-  [[nodiscard]] std::vector<std::int64_t> find_multipliers() const {
-    std::vector<std::int64_t> multipliers(varying_.size(), 0);
+  /// For each class the smallest integer m with size <= m * batch size wherever there is one.
+  void find_multipliers() {
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       const ObservationSet::Row observation = rows_[row];
       if (observation.batch_size == 0) {
         continue;
       }
-      for (std::size_t i = 0; i < varying_.size(); ++i) {
-        const std::int64_t size = observation.sizes[varying_[i]];
+      for (SizeClass& each : classes_) {
+        const std::int64_t size = observation.sizes[each.axes.front()];
         const std::int64_t rounded_up =
             size / observation.batch_size +
             static_cast<std::int64_t>(size % observation.batch_size != 0);
-        multipliers[i] = std::max(multipliers[i], rounded_up);
+        each.multiplier = std::max(each.multiplier, rounded_up);
       }
     }
-    return multipliers;
   }
 
-  /// Fills in the batch size that the axis implies in each row; false when it can't be a batch axis
+  /// Fills in the batch size that the axes imply in each row; false when they can't be batch axes
   /// at all.
-  [[nodiscard]] bool implied_batches(std::size_t axis, std::int64_t multiplier,
-                                     SizeColumn& batches) const {
+  [[nodiscard]] bool implied_batches(const SizeClass& size_class, SizeColumn& batches) const {
+    const std::size_t axis = size_class.axes.front();
+    const std::int64_t multiplier = size_class.multiplier;
     if (multiplier == 0 || axes_[axis].min % multiplier != 0 || axes_[axis].max % multiplier != 0) {
       return false;
     }
@@ -198,9 +241,8 @@ class ShapeLearner::Derivation {
                                     labels_.begin());
   }
 
-  [[nodiscard]] BatchGroup make_group(std::size_t axis, const SizeColumn& batches) const {
+  [[nodiscard]] BatchGroup group_of(const SizeColumn& batches) const {
     BatchGroup group;
-    group.axes = {axis};
     group.batches = batches;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       const ObservationSet::Row observation = rows_[row];
@@ -216,11 +258,16 @@ class ShapeLearner::Derivation {
     // Stated batch sizes that turned out to be too large no longer count.
     const auto [low, high] = std::minmax_element(batches_.begin(), batches_.end());
     batch_range_ = std::pair(*low, *high);
-    for (const std::size_t axis : group.axes) {
-      AxisFacts& facts = axes_[axis];
-      facts.axis_class = AxisClass::Batch;
-      facts.size = SizeExpr::symbol(0, facts.multiplier);
-      widen_batch_range(facts.min / facts.multiplier, facts.max / facts.multiplier);
+    for (const std::size_t index : group.classes) {
+      SizeClass& size_class = classes_[index];
+      size_class.is_batch = true;
+      const AxisFacts& first = axes_[size_class.axes.front()];
+      widen_batch_range(first.min / size_class.multiplier, first.max / size_class.multiplier);
+      for (const std::size_t axis : size_class.axes) {
+        axes_[axis].axis_class = AxisClass::Batch;
+        axes_[axis].multiplier = size_class.multiplier;
+        axes_[axis].size = SizeExpr::symbol(0, size_class.multiplier);
+      }
     }
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       if (is_evidence(rows_[row]) && rows_[row].batch_size == batches_[row]) {
@@ -244,30 +291,14 @@ class ShapeLearner::Derivation {
 
   void find_symbols() {
     std::vector<SizeColumn> columns;
-    std::vector<std::vector<std::size_t>> classes;  // axes of each column
-    std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_hash;
-    for (const std::size_t axis : varying_) {
-      if (axes_[axis].axis_class != AxisClass::Dynamic) {
-        continue;
-      }
-      axes_[axis].multiplier = 0;
-      // Ranges are compared too: they know of observations that were not kept.
-      SizeColumn column = column_of(axis);
-      std::vector<std::size_t>& alike = by_hash[hash(column)];
-      const auto same = std::find_if(alike.begin(), alike.end(), [&](std::size_t index) {
-        const AxisFacts& other = axes_[classes[index].front()];
-        return columns[index] == column && other.min == axes_[axis].min &&
-               other.max == axes_[axis].max;
-      });
-      if (same != alike.end()) {
-        classes[*same].push_back(axis);
-      } else {
-        alike.push_back(columns.size());
-        columns.push_back(std::move(column));
-        classes.push_back({axis});
+    std::vector<const SizeClass*> named;
+    for (const SizeClass& size_class : classes_) {
+      if (!size_class.is_batch) {
+        columns.push_back(column_of(size_class.axes.front()));
+        named.push_back(&size_class);
       }
     }
-    name_classes(columns, classes);
+    name_classes(columns, named);
   }
 
   [[nodiscard]] SizeColumn column_of(std::size_t axis) const {
@@ -279,17 +310,17 @@ class ShapeLearner::Derivation {
   }
 
   void name_classes(const std::vector<SizeColumn>& columns,
-                    const std::vector<std::vector<std::size_t>>& classes) {
+                    const std::vector<const SizeClass*>& classes) {
     symbols_.push_back(batch_range_ ? SymbolRange{batch_range_->first, batch_range_->second}
                                     : SymbolRange{});
     const std::vector<SizeExpr> names =
         name_columns(columns, batches_.empty() ? nullptr : &batches_);
     for (std::size_t i = 0; i < names.size(); ++i) {
-      for (const std::size_t axis : classes[i]) {
+      for (const std::size_t axis : classes[i]->axes) {
         axes_[axis].size = names[i];
       }
       if (names[i].is_symbol() && names[i].terms[0].first == symbols_.size()) {
-        const AxisFacts& first = axes_[classes[i].front()];
+        const AxisFacts& first = axes_[classes[i]->axes.front()];
         symbols_.push_back({first.min, first.max});
       }
     }
@@ -325,6 +356,7 @@ class ShapeLearner::Derivation {
   std::vector<std::uint32_t> offsets_;
   std::vector<AxisFacts> axes_;
   std::vector<std::size_t> varying_;  // axes that are not static
+  std::vector<SizeClass> classes_;    // of those, in the order of their first axes
   std::vector<std::int64_t> labels_;
   std::vector<std::int64_t> met_labels_;
   SizeColumn batches_;
