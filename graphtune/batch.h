@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "graphtune/sample_metadata.h"
@@ -34,6 +35,21 @@ struct BatchPlan {
 /// Source row of each row of a resized axis: blocks resized one by one, rows repeated in turn
 /// (0,1,2,0,1,2,0,1).
 [[nodiscard]] GRAPHTUNE_API std::vector<std::int64_t> source_rows(const AxisResize& resize);
+
+/// How a resized copy lies in memory: without gaps, its strides in the order of the given tensor's
+/// (the memory format).
+struct ResizedLayout {
+  Dims sizes;
+  Dims strides;
+};
+
+/// `source` is strided; each of `axes` fits its size.
+[[nodiscard]] GRAPHTUNE_API ResizedLayout resized_layout(const TensorView& source,
+                                                         std::span<const AxisResize> axes);
+/// Copies the rows of `source`, which has elements in CPU memory, to `target`, which has room for
+/// resized_layout() and those strides.
+GRAPHTUNE_API void copy_rows(const TensorView& source, std::span<const AxisResize> axes,
+                             const Dims& target_strides, void* target);
 
 /// A CPU tensor brought to its sizes: the tensor itself when nothing is to do, a view when one
 /// block shrinks, else a copy that keeps the order of its strides (memory format).

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,25 +12,10 @@
 namespace graphtune {
 namespace {
 
-/// Rows that follow one another in the source and in the result.
-struct Run {
-  std::int64_t source = 0;
-  std::int64_t count = 0;
-};
-
-std::vector<Run> runs_of(const AxisResize& resize) {
-  std::vector<Run> runs;
-  for (std::int64_t block = 0; block < resize.multiplier; ++block) {
-    for (std::int64_t row = 0; row < resize.target; row += resize.current) {
-      runs.push_back({block * resize.current, std::min(resize.current, resize.target - row)});
-    }
-  }
-  return runs;
-}
-
 /// Dense strides for `sizes` in the order of the given strides (the memory format), as torch's
 /// preserve_format chooses them for tensors that overlap or have gaps.
-Dims dense_strides_like(const Dims& strides, const Dims& old_sizes, const Dims& sizes) {
+Dims dense_strides_like(const std::int64_t* strides, const std::int64_t* old_sizes,
+                        const Dims& sizes) {
   std::vector<std::size_t> order(sizes.size());  // from the innermost dimension out
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
   // 1: a must be further out than b, -1: further in, 0: either.
@@ -67,24 +53,23 @@ Dims dense_strides_like(const Dims& strides, const Dims& old_sizes, const Dims& 
 /// Copies rows of a strided tensor into a dense one.
 class Gather {
  public:
-  Gather(const Tensor& source, const std::vector<AxisResize>& axes, Tensor& target)
-      : item_(static_cast<std::int64_t>(item_size(source.dtype()))) {
-    const std::size_t rank = source.sizes().size();
-    dimensions_.resize(rank);
-    for (std::size_t i = 0; i < rank; ++i) {
-      Dimension& dimension = dimensions_[i];
-      dimension.source_stride = source.strides()[i] * item_;
-      dimension.target_stride = target.strides()[i] * item_;
-      dimension.runs = {{0, source.sizes()[i]}};
+  Gather(const TensorView& source, std::span<const AxisResize> axes, const Dims& target_strides)
+      : block_(static_cast<std::int64_t>(item_size(source.dtype))), dimensions_(scratch()) {
+    dimensions_.resize(static_cast<std::size_t>(source.rank));
+    for (std::size_t i = 0; i < dimensions_.size(); ++i) {
+      dimensions_[i] = {source.strides[i] * block_, target_strides[i] * block_, 1, source.sizes[i],
+                        source.sizes[i]};
     }
     for (const AxisResize& axis : axes) {
-      dimensions_[axis.axis].runs = runs_of(axis);
+      Dimension& dimension = dimensions_[axis.axis];
+      dimension.blocks = axis.multiplier;
+      dimension.current = axis.current;
+      dimension.target = axis.target;
     }
     // One row is no loop, and its stride means nothing.
     dimensions_.erase(std::remove_if(dimensions_.begin(), dimensions_.end(),
                                      [](const Dimension& dimension) {
-                                       return dimension.runs.size() == 1 &&
-                                              dimension.runs[0].count == 1;
+                                       return dimension.blocks == 1 && dimension.target == 1;
                                      }),
                       dimensions_.end());
     std::sort(dimensions_.begin(), dimensions_.end(), [](const Dimension& a, const Dimension& b) {
@@ -92,33 +77,46 @@ class Gather {
     });
     fuse_inner();
   }
+  Gather(const Gather&) = delete;
+  Gather& operator=(const Gather&) = delete;
 
   void copy(const void* source, void* target) const {
     copy(0, static_cast<const char*>(source), static_cast<char*>(target));
   }
 
  private:
+  /// `blocks` blocks of `current` rows in the source, of `target` rows, repeated in turn, in the
+  /// result.
   struct Dimension {
     std::int64_t source_stride = 0;  // bytes
     std::int64_t target_stride = 0;
-    std::vector<Run> runs;
+    std::int64_t blocks = 1;
+    std::int64_t current = 0;
+    std::int64_t target = 0;
   };
+
+  static std::vector<Dimension>& scratch() {
+    thread_local std::vector<Dimension> dimensions;  // keeps its memory
+    return dimensions;
+  }
 
   /// Inner dimensions that lie in one run of memory on both sides are one block of bytes.
   void fuse_inner() {
-    block_ = item_;
     while (!dimensions_.empty()) {
       const Dimension& inner = dimensions_.back();
       if (inner.source_stride != block_ || inner.target_stride != block_) {
         return;
       }
-      if (inner.runs.size() > 1 || inner.runs[0].source != 0) {
-        inner_runs_ = inner.runs;
-        dimensions_.pop_back();
+      const bool is_whole = inner.current == inner.target;
+      if (is_whole) {
+        block_ *= inner.blocks * inner.target;
+      } else {
+        inner_ = inner;
+      }
+      dimensions_.pop_back();
+      if (!is_whole) {
         return;
       }
-      block_ *= inner.runs[0].count;
-      dimensions_.pop_back();
     }
   }
 
@@ -128,30 +126,35 @@ class Gather {
       return;
     }
     const Dimension& dimension = dimensions_[depth];
-    for (const Run& run : dimension.runs) {
-      for (std::int64_t row = run.source; row < run.source + run.count; ++row) {
-        copy(depth + 1, source + row * dimension.source_stride, target);
+    for (std::int64_t block = 0; block < dimension.blocks; ++block) {
+      const char* const first = source + block * dimension.current * dimension.source_stride;
+      std::int64_t from = 0;
+      for (std::int64_t row = 0; row < dimension.target; ++row) {
+        copy(depth + 1, first + from * dimension.source_stride, target);
         target += dimension.target_stride;
+        from = from + 1 == dimension.current ? 0 : from + 1;
       }
     }
   }
 
   void copy_block(const char* source, char* target) const {
-    if (inner_runs_.empty()) {
+    if (!inner_) {
       std::memcpy(target, source, static_cast<std::size_t>(block_));
       return;
     }
-    for (const Run& run : inner_runs_) {
-      std::memcpy(target, source + run.source * block_,
-                  static_cast<std::size_t>(run.count * block_));
-      target += run.count * block_;
+    for (std::int64_t block = 0; block < inner_->blocks; ++block) {
+      for (std::int64_t row = 0; row < inner_->target; row += inner_->current) {
+        const std::int64_t bytes = std::min(inner_->current, inner_->target - row) * block_;
+        std::memcpy(target, source, static_cast<std::size_t>(bytes));
+        target += bytes;
+      }
+      source += inner_->current * block_;
     }
   }
 
-  std::int64_t item_;
-  std::int64_t block_ = 0;
-  std::vector<Dimension> dimensions_;  // from the outermost in, without those that are fused
-  std::vector<Run> inner_runs_;        // of blocks; empty: one block
+  std::int64_t block_;                  // bytes
+  std::vector<Dimension>& dimensions_;  // from the outermost in, without those that are fused
+  std::optional<Dimension> inner_;      // of blocks; none: one block
 };
 
 /// The same tensor with its first rows only along the axes of one block that shrink; those axes are
@@ -178,12 +181,28 @@ Tensor shrink(const Tensor& tensor, std::vector<AxisResize>& axes) {
 std::vector<std::int64_t> source_rows(const AxisResize& resize) {
   std::vector<std::int64_t> rows;
   rows.reserve(static_cast<std::size_t>(resize.multiplier * resize.target));
-  for (const Run& run : runs_of(resize)) {
-    for (std::int64_t row = 0; row < run.count; ++row) {
-      rows.push_back(run.source + row);
+  for (std::int64_t block = 0; block < resize.multiplier; ++block) {
+    for (std::int64_t row = 0; row < resize.target; ++row) {
+      rows.push_back(block * resize.current + row % resize.current);
     }
   }
   return rows;
+}
+
+ResizedLayout resized_layout(const TensorView& source, std::span<const AxisResize> axes) {
+  ResizedLayout layout{Dims(source.shape()), {}};
+  for (const AxisResize& axis : axes) {
+    layout.sizes[axis.axis] = axis.multiplier * axis.target;
+  }
+  layout.strides = source.is_contiguous()
+                       ? contiguous_strides(layout.sizes.span())
+                       : dense_strides_like(source.strides, source.sizes, layout.sizes);
+  return layout;
+}
+
+void copy_rows(const TensorView& source, std::span<const AxisResize> axes,
+               const Dims& target_strides, void* target) {
+  Gather(source, axes, target_strides).copy(source.data, target);
 }
 
 Tensor resize(const Tensor& tensor, const std::vector<AxisResize>& axes) {
@@ -213,15 +232,11 @@ Tensor resize(const Tensor& tensor, const std::vector<AxisResize>& axes) {
     throw ValueError(fmt::format("a tensor on {} can't be resized here: only CPU tensors can",
                                  to_string(tensor.device())));
   }
-  Dims sizes = view.sizes();
-  for (const AxisResize& axis : copied) {
-    sizes[axis.axis] = axis.multiplier * axis.target;
-  }
-  const Tensor memory = Tensor::empty(tensor.dtype(), sizes);
-  Tensor result(memory.data(), tensor.dtype(), sizes,
-                dense_strides_like(view.strides(), view.sizes(), sizes), memory.owner());
+  const ResizedLayout layout = resized_layout(view.view(), copied);
+  const Tensor memory = Tensor::empty(tensor.dtype(), layout.sizes);
+  Tensor result(memory.data(), tensor.dtype(), layout.sizes, layout.strides, memory.owner());
   if (result.element_count() > 0) {
-    Gather(view, copied, result).copy(view.data(), result.data());
+    copy_rows(view.view(), copied, layout.strides, result.data());
   }
   return result;
 }

@@ -174,6 +174,80 @@ def test_meta_and_quantised_tensors() -> None:
     assert torch.equal(resized(metadata, tensor, 3).dequantize(), tensor.dequantize()[[0, 1, 0]])
 
 
+@pytest.mark.parametrize("lazy", [torch.conj, torch._neg_view, lambda tensor: tensor.conj().imag])
+def test_lazily_conjugated_and_negated_tensors(lazy: Any) -> None:
+    """What stands in their memory is not their values."""
+    tensor = lazy(torch.complex(torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [4.0]])))
+    metadata = learned((1, 1), make=lambda *shape: torch.zeros(shape, dtype=tensor.dtype))
+    assert torch.equal(resized(metadata, tensor, 3), tensor[[0, 1, 0]])
+
+
+def test_tangents_are_kept() -> None:
+    metadata = learned((1, 2))
+    with torch.no_grad(), torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(torch.rand(2, 2), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tangent = torch.autograd.forward_ad.unpack_dual(resized(metadata, dual, 3)).tangent
+    assert torch.equal(tangent, torch.tensor([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+
+
+def test_modes_see_what_is_done() -> None:
+    seen: list[str] = []
+
+    class Mode(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    metadata = learned((1, 2))
+    with Mode():
+        resized(metadata, torch.rand(2, 2), 3)
+    assert "aten.index_select.default" in seen
+
+
+def test_a_tensor_without_elements_grows() -> None:
+    metadata = learned((1, 0))
+    assert resized(metadata, torch.rand(2, 0), 5).shape == (5, 0)
+
+
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    order=st.randoms(use_true_random=False),
+    axis=st.integers(0, 4),
+    blocks=st.integers(1, 3),
+    current=st.integers(1, 4),
+    target=st.integers(1, 9),
+    step=st.integers(1, 2),
+)
+def test_values_and_memory_format_are_those_of_index_select(
+    shape: list[int], order: Any, axis: int, blocks: int, current: int, target: int, step: int
+) -> None:
+    """For any strides: permuted axes, gaps between elements, several blocks along any axis."""
+    axis %= len(shape)
+    shape[axis] = blocks * current
+
+    def sample(batch: int) -> torch.Tensor:
+        return torch.zeros([blocks * batch if i == axis else size for i, size in enumerate(shape)])
+
+    metadata = SampleMetadata.from_inputs((sample(1),), {}, batch_size=1)
+    for batch in (2, 3, 5):
+        metadata.update_shapes_seen(SampleMetadata.from_inputs((sample(batch),), {}, batch_size=batch))
+    permutation = list(range(len(shape)))
+    order.shuffle(permutation)
+    memory = torch.rand([shape[i] for i in permutation[:-1]] + [shape[permutation[-1]] * step])
+    inverse = [permutation.index(i) for i in range(len(shape))]
+    tensor = memory[..., ::step].permute(inverse)
+    assert list(tensor.shape) == shape
+    result = resized(metadata, tensor, target)
+    rows = [block * current + row % current for block in range(blocks) for row in range(target)]
+    assert torch.equal(result, tensor.index_select(axis, torch.tensor(rows)))
+    if target > current and tensor.is_contiguous():
+        assert result.is_contiguous()
+    elif target > current:
+        outward = [i for i in permutation if shape[i] > 1 and result.shape[i] > 1]
+        strides = [result.stride(i) for i in outward]
+        assert strides == sorted(strides, reverse=True)
+
+
 # Arguments
 
 
