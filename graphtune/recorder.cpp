@@ -60,12 +60,18 @@ std::string too_many_graphs(std::uint32_t max_graphs, const GraphSpec& last, con
 
 Recorder::Recorded Recorder::record(const CallTree& input, const CallTree& output,
                                     std::optional<std::int64_t> batch_size, bool can_store) {
+  thread_local CallKey key;  // keeps its memory
+  key.assign(input, options_.strict);
+  return record(key, input, output, batch_size, can_store);
+}
+
+Recorder::Recorded Recorder::record(const CallKey& key, const CallTree& input,
+                                    const CallTree& output, std::optional<std::int64_t> batch_size,
+                                    bool can_store) {
   if (batch_size) {
     check_batch_size(*batch_size);
   }
-  thread_local CallKey key;  // keeps its memory
-  key.assign(input, options_.strict);
-  thread_local std::vector<std::int64_t> sizes;  // likewise
+  thread_local std::vector<std::int64_t> sizes;  // keeps its memory
   collect_sizes(input, sizes);
 
   const std::lock_guard lock(mutex_);

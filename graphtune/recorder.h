@@ -37,6 +37,9 @@ class GRAPHTUNE_API Recorder {
   /// doesn't have the sample's tensors, so that no place is given to it.
   Recorded record(const CallTree& input, const CallTree& output,
                   std::optional<std::int64_t> batch_size, bool can_store = true);
+  /// The same for an input whose key, by options().strict, is known already.
+  Recorded record(const CallKey& key, const CallTree& input, const CallTree& output,
+                  std::optional<std::int64_t> batch_size, bool can_store = true);
   /// Whether a sample of new shapes would be given a place.
   [[nodiscard]] bool wants(const CallKey& key, std::optional<std::int64_t> batch_size) const;
 

@@ -107,14 +107,15 @@ bool CallRecorder::begin(PyObject* args, PyObject* kwargs, PendingCall& call) {
     return false;
   }
   call.batch_size = context_batch_size();
-  const CallKey key(walker.tree(), recorder_.options().strict);
-  call.fingerprint = fingerprint_of(key, walker.tree(), call.batch_size);
+  call.key.assign(walker.tree(), recorder_.options().strict);
+  call.fingerprint = fingerprint_of(call.key, walker.tree(), call.batch_size);
   call.versions.clear();
+  call.versions.reserve(walker.tensors().size());
   for (const Object& tensor : walker.tensors()) {
     call.versions.push_back(version_of(tensor.get()));
   }
   if (seen_.size() < kMaxSeen && seen_.count(call.fingerprint) == 0 &&
-      recorder_.wants(key, call.batch_size)) {
+      recorder_.wants(call.key, call.batch_size)) {
     copy_arguments(args, kwargs, call);
   }
   return true;
@@ -129,7 +130,7 @@ nb::object CallRecorder::finish(PendingCall& call, PyObject* outputs) {
   const std::string written = find_written_input(call);
   ArgumentChange change = find_change(call);
   const Recorder::Recorded recorded =
-      recorder_.record(call.walker->tree(), result->tree(), call.batch_size,
+      recorder_.record(call.key, call.walker->tree(), result->tree(), call.batch_size,
                        static_cast<bool>(call.args));  // if not, only the result's sizes are new
   if (seen_.size() < kMaxSeen) {
     seen_.insert(call.fingerprint);
@@ -150,6 +151,23 @@ nb::object CallRecorder::finish(PendingCall& call, PyObject* outputs) {
   return nb::make_tuple(recorded.graph, *recorded.place, nb::steal(call.args.release()),
                         nb::steal(call.kwargs.release()), nb::steal(copy.release()),
                         call.batch_size);
+}
+
+CallRecorder::RecordedCall CallRecorder::record(PyObject* model, PyObject* args, PyObject* kwargs) {
+  PendingCall call;
+  const bool begun = begin(args, kwargs, call);
+  RecordedCall recorded{nb::steal(PyObject_Call(model, args, kwargs)), nb::none(), {}};
+  if (!recorded.outputs.is_valid()) {
+    throw nb::python_error();
+  }
+  if (begun) {
+    try {
+      recorded.sample = finish(call, recorded.outputs.ptr());
+    } catch (const ValueError& error) {
+      recorded.problem = error.what();
+    }
+  }
+  return recorded;
 }
 
 /// Locator of an input that the model wrote to; empty if there is none.
@@ -280,6 +298,19 @@ void bind_recording(nb::module_& module) {
               "None] | None"),
           "After it ran: the sample to keep, with its graph and its place among that graph's "
           "samples; or None.")
+      .def(
+          "record",
+          [](CallRecorder& self, nb::handle model, nb::tuple args, nb::dict kwargs) {
+            auto [outputs, sample, problem] = self.record(model.ptr(), args.ptr(), kwargs.ptr());
+            return nb::make_tuple(std::move(outputs), std::move(sample), problem);
+          },
+          "model"_a, "args"_a, "kwargs"_a,
+          nb::sig("def record(self, model: collections.abc.Callable[..., typing.Any], args: "
+                  "tuple[typing.Any, ...], kwargs: dict[str, typing.Any]) -> tuple[typing.Any, "
+                  "tuple[int, int, tuple[typing.Any, ...], dict[str, typing.Any], typing.Any, int "
+                  "| None] | None, str]"),
+          "Calls the model between begin and finish: (its result, the sample to keep or None, why "
+          "the call could not be recorded or '').")
       .def("graphs", [](CallRecorder& self) { return self.recorder().graphs(); })
       .def(
           "find",

@@ -19,6 +19,7 @@ namespace graphtune::python {
 /// A call between its begin and its end: what its arguments were before the model saw them.
 struct PendingCall {
   WalkerLease walker;
+  CallKey key;
   std::optional<std::int64_t> batch_size;
   std::uint64_t fingerprint = 0;                       ///< of graph, sizes and batch size
   std::vector<std::optional<std::uint32_t>> versions;  ///< of the tensors, in the caller's order
@@ -49,6 +50,13 @@ class CallRecorder {
   /// After it ran. Gives the sample to keep, (graph, args, kwargs, outputs, batch_size), or None.
   /// Throws ValueError above max_graphs.
   [[nodiscard]] nanobind::object finish(PendingCall& call, PyObject* outputs);
+  struct RecordedCall {
+    nanobind::object outputs;
+    nanobind::object sample;  ///< to keep, as finish() gives it, or None
+    std::string problem;      ///< why the call could not be recorded; empty: it was
+  };
+  /// Both, around a call of `model`.
+  [[nodiscard]] RecordedCall record(PyObject* model, PyObject* args, PyObject* kwargs);
   void clear();
   /// What the graph's calls change of their arguments; its key is 0 when they change nothing.
   [[nodiscard]] ArgumentChange change_of(std::uint32_t graph) const;

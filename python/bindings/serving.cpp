@@ -8,8 +8,10 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <nanobind/stl/string.h>
 
 #include "bindings/object.h"
+#include "bindings/recording.h"
 #include "bindings/stub_types.h"
 #include "bindings/tuned_router.h"
 #include "graphtune/error.h"
@@ -78,19 +80,25 @@ class Surroundings {
 struct Names {
   static Object intern(const char* text) { return Object::steal(PyUnicode_InternFromString(text)); }
   Object quick = intern("_graphtune_quick");
+  Object recorder = intern("_graphtune_recorder");
+  Object wrapped = intern("_graphtune_wrapped");
   std::array<Object, 4> hooks = {intern("_forward_hooks"), intern("_forward_pre_hooks"),
                                  intern("_backward_hooks"), intern("_backward_pre_hooks")};
 };
 
 class Entry {
  public:
-  Entry(const nb::object& not_served, const nb::object& mode, const AnySequence& hooks,
-        const AnySequence& states)
-      : not_served_(Object::borrow(not_served.ptr())), surroundings_(mode, hooks, states) {}
+  Entry(const nb::object& not_served, const nb::object& to_record, const nb::object& mode,
+        const AnySequence& hooks, const AnySequence& states)
+      : not_served_(Object::borrow(not_served.ptr())),
+        to_record_(Object::borrow(to_record.ptr())),
+        surroundings_(mode, hooks, states) {}
 
   [[nodiscard]] bool is_transformed() const { return surroundings_.are_transforming(); }
 
-  /// The result, or `not_served`: then the long way finds out what is to be done, and says it.
+  /// The result, of an engine or, where a module has `to_record` in a router's place, of the model,
+  /// whose call is recorded; or `not_served`: then the long way finds out what is to be done, and
+  /// says it.
   [[nodiscard]] nb::object serve(const nb::handle module, const nb::handle args,
                                  const nb::handle kwargs) const {
     if (!PyTuple_CheckExact(args.ptr()) || !PyDict_CheckExact(kwargs.ptr())) {
@@ -100,7 +108,13 @@ class Entry {
     PyObject* router = PyDict_GetItem(own.get(), names_.quick.get());
     const TunedRouter* tuned = nullptr;
     if (router == nullptr || router == Py_None || has_hooks(own.get()) ||
-        !surroundings_.are_plain() || !nb::try_cast(nb::handle(router), tuned)) {
+        !surroundings_.are_plain()) {
+      return nb::borrow(not_served_.get());
+    }
+    if (router == to_record_.get()) {
+      return record(module, own.get(), args.ptr(), kwargs.ptr());
+    }
+    if (!nb::try_cast(nb::handle(router), tuned)) {
       return nb::borrow(not_served_.get());
     }
     // The engines may be replaced by another thread while one of them runs.
@@ -117,7 +131,24 @@ class Entry {
     });
   }
 
+  [[nodiscard]] nb::object record(const nb::handle module, PyObject* own, PyObject* args,
+                                  PyObject* kwargs) const {
+    // Held: the model may do anything, also with its wrapper.
+    const Object recorder = Object::borrow(PyDict_GetItem(own, names_.recorder.get()));
+    const Object wrapped = Object::borrow(PyDict_GetItem(own, names_.wrapped.get()));
+    CallRecorder* calls = nullptr;
+    if (!recorder || !wrapped || !nb::try_cast(nb::handle(recorder.get()), calls)) {
+      return nb::borrow(not_served_.get());
+    }
+    auto [outputs, sample, problem] = calls->record(wrapped.get(), args, kwargs);
+    if (!sample.is_none() || !problem.empty()) {
+      module.attr("_graphtune_note")(sample, problem);
+    }
+    return outputs;
+  }
+
   Object not_served_;
+  Object to_record_;
   Surroundings surroundings_;
   Names names_;
 };
@@ -127,12 +158,15 @@ class Entry {
 void bind_serving(nb::module_& module) {
   nb::class_<Entry>(module, "CallEntry",
                     "Serves calls of wrapped modules whose form is known, in one step.")
-      .def(nb::init<const nb::object&, const nb::object&, const AnySequence&, const AnySequence&>(),
-           "not_served"_a, "mode"_a, "hooks"_a, "states"_a,
+      .def(nb::init<const nb::object&, const nb::object&, const nb::object&, const AnySequence&,
+                    const AnySequence&>(),
+           "not_served"_a, "to_record"_a, "mode"_a, "hooks"_a, "states"_a,
            "`mode` is a ContextVar that has to be None, `hooks` are dicts that have to be empty, "
            "and `states` (dict, key, value) that have to hold, for a call to be served.")
       .def("serve", &Entry::serve, "module"_a, "args"_a, "kwargs"_a,
-           "The result of the engine, or `not_served` where anything else is to be done.")
+           "The result of the engine, `to_record` where the module has that and the call is plain, "
+           "or "
+           "`not_served` where anything else is to be done.")
       .def("is_transformed", &Entry::is_transformed,
            "Calls are traced, or compute otherwise than they say.");
 }

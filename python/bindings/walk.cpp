@@ -278,10 +278,7 @@ void Walker::add_tensor(PyObject* tensor) {
   has_virtual_tensors_ = has_virtual_tensors_ || state == TensorState::Virtual;
   if (hold_ == Hold::Copy) {
     if (view.rank > 0 && view.sizes != nullptr) {
-      auto sizes = std::make_unique<std::int64_t[]>(static_cast<std::size_t>(view.rank));
-      std::copy_n(view.sizes, view.rank, sizes.get());
-      view.sizes = sizes.get();
-      sizes_.push_back(std::move(sizes));
+      view.sizes = sizes_.copy({view.sizes, static_cast<std::size_t>(view.rank)});
     }
     view.data = nullptr;
     view.strides = nullptr;

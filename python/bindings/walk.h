@@ -9,6 +9,7 @@
 #include "bindings/call_signature.h"
 #include "bindings/children.h"
 #include "bindings/object.h"
+#include "bindings/size_arena.h"
 #include "graphtune/call_tree.h"
 
 namespace graphtune::python {
@@ -99,7 +100,7 @@ class Walker {
   std::vector<Container> containers_;
   KeepAlive alive_;
   std::vector<Frame> path_;  // open containers
-  std::vector<std::unique_ptr<std::int64_t[]>> sizes_;
+  SizeArena sizes_;
   ChildStep step_;  // of the object that is being added
   Hold hold_ = Hold::Borrow;
   bool keeps_containers_ = false;

@@ -24,7 +24,7 @@ from .graph_calls import GraphCalls, Sample
 from .graph_tuner import GraphTuner, TunedGraph
 from .recording import RecordingModule
 from .result import GraphResult, TuneResult
-from .serving import NOT_SERVED, is_transformed, serve_known, tuned_router
+from .serving import NOT_SERVED, TO_RECORD, is_transformed, serve_known, tuned_router
 from .settling import settle_ambiguities
 from .tune_options import TuneOptions
 from .tuner import make_options, require_eval
@@ -60,7 +60,8 @@ class Module(RecordingModule):
     ) -> None:
         super().__init__(module, name=name, strict=strict)
         self._graphtune_router: Any = None
-        self._graphtune_quick: Any = None  # the router, where calls may go to it without `forward`
+        # What may be done without `forward`: the router that calls may go to, or TO_RECORD.
+        self._graphtune_quick: Any = TO_RECORD if self._graphtune_is_plain() else None
         self._graphtune_specs: list[Any] | None = None
         self._graphtune_tuned: list[TunedGraph] | None = None
         self._graphtune_digest = ""  # of the weights when it was tuned
@@ -218,10 +219,12 @@ class Module(RecordingModule):
         self._graphtune_tuned = tuned
         self._graphtune_bundle = bundle
         self._graphtune_router = router
-        # A class of the user's may have a `forward` of its own.
+        self._graphtune_quick = router if self._graphtune_is_plain() else None
+
+    def _graphtune_is_plain(self) -> bool:
+        """A class of the user's may have a ``forward`` of its own."""
         own = self._graphtune_class or type(self)
-        plain = own.forward is Module.forward and own.__call__ is Module.__call__
-        self._graphtune_quick = router if plain else None
+        return own.forward is Module.forward and own.__call__ is Module.__call__
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """See ``graphtune.save``."""

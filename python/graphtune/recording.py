@@ -247,30 +247,28 @@ class RecordingModule(nn.Module):
         return self._graphtune_record(args, kwargs)
 
     def _graphtune_record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        recorder = self._graphtune_recorder
-        call = recorder.begin(args, kwargs)
-        outputs = self._graphtune_wrapped(*args, **kwargs)
-        if call is not None:
-            try:
-                sample = recorder.finish(call, outputs)
-            except GraphtuneValueError as error:
-                self._warn_once(error)
-            else:
-                if sample is not None:
-                    graph, place, *parts = sample
-                    self._graphtune_samples.setdefault(graph, {})[place] = RecordedSample(*parts)
+        outputs, sample, problem = self._graphtune_recorder.record(self._graphtune_wrapped, args, kwargs)
+        self._graphtune_note(sample, problem)
         return outputs
+
+    def _graphtune_note(self, sample: Any, problem: str) -> None:
+        """Keeps what a recorded call gave to keep, and says what went wrong."""
+        if sample is not None:
+            graph, place, *parts = sample
+            self._graphtune_samples.setdefault(graph, {})[place] = RecordedSample(*parts)
+        if problem:
+            self._warn_once(problem)
 
     def _graphtune_run_model(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         # fx looks each called module up among the submodules, of which the wrapped one is none.
         wrapped = self._graphtune_wrapped
         return wrapped.forward(*args, **kwargs) if _is_traced_by_fx() else wrapped(*args, **kwargs)
 
-    def _warn_once(self, error: Exception) -> None:
+    def _warn_once(self, problem: str) -> None:
         # The model has served the call, and goes on serving: only the record is incomplete.
         if not self._graphtune_unrecorded:
-            self.__dict__["_graphtune_unrecorded"] = str(error)
-            warn_user(f"a call of {self.name} could not be recorded: {sentence(str(error))} This is said once")
+            self.__dict__["_graphtune_unrecorded"] = problem
+            warn_user(f"a call of {self.name} could not be recorded: {sentence(problem)} This is said once")
 
     # What was recorded
 

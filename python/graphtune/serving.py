@@ -13,10 +13,12 @@ from . import _core
 from .call_mode import call_mode_variable
 from .recording import RecordingModule
 
-__all__ = ["NOT_SERVED", "is_transformed", "serve_known", "tuned_router"]
+__all__ = ["NOT_SERVED", "TO_RECORD", "is_transformed", "serve_known", "tuned_router"]
 
 #: What ``serve_known`` gives where a call has to go the long way, through ``forward``.
 NOT_SERVED: Final = object()
+#: What a module that records has in the place of a router.
+TO_RECORD: Final = object()
 
 
 def _call_entry() -> _core.CallEntry:
@@ -31,13 +33,14 @@ def _call_entry() -> _core.CallEntry:
     for names, name, _ in untraced:
         if name not in names:
             raise ImportError(f"this version of torch has no {name}, by which graphtune sees that a call is traced")
-    return _core.CallEntry(NOT_SERVED, call_mode_variable, hooks, untraced)
+    return _core.CallEntry(NOT_SERVED, TO_RECORD, call_mode_variable, hooks, untraced)
 
 
 _entry = _call_entry()
 
-#: ``serve_known(module, args, kwargs)``: the result of the engine for a call whose form was served before. What
-#: ``Module.forward`` checks is checked; where anything else than running an engine is to be done, ``NOT_SERVED``.
+#: ``serve_known(module, args, kwargs)``: the result of the engine for a call whose form was served before, or that of
+#: the model of a module that records. What ``Module.forward`` checks is checked; where anything else is to be done,
+#: ``NOT_SERVED``.
 serve_known = _entry.serve
 
 

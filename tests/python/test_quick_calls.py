@@ -239,8 +239,40 @@ def test_odd_arguments(tuned: graphtune.Module) -> None:
         assert not is_quick(tuned, **sample(2, 4), extra=extra)
     assert not is_quick(tuned)
     assert not is_quick(tuned, *range(200))
-    untuned = graphtune.Module(nn.Linear(2, 2))
-    assert not is_quick(untuned, torch.ones(1, 2))
+
+
+def test_a_module_that_was_not_tuned_records_in_one_step() -> None:
+    model = nn.Linear(2, 2)
+    module = graphtune.Module(model)
+    x = torch.ones(1, 2)
+    assert torch.equal(serve_known(module, (x,), {}), model(x))
+    (graph,) = module.graph_specs
+    assert graph.eager_reason == ""
+    assert [sample.args[0].shape for sample in module.samples(0)] == [(1, 2)]
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        serve_known(module, (torch.ones(1, 3),), {})
+    assert len(module.samples(0)) == 1  # a call that raises is not recorded
+    with inactive():
+        assert not is_quick(module, x)
+    hook = module.register_forward_pre_hook(lambda module, args: None)
+    assert not is_quick(module, x)
+    hook.remove()
+    assert is_quick(module, x)
+
+
+def test_a_forward_of_ones_own_is_not_passed_over() -> None:
+    class Counting(graphtune.Module):
+        calls = 0
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            Counting.calls += 1
+            return super().forward(*args, **kwargs)
+
+    module = Counting(nn.Linear(2, 2))
+    assert not is_quick(module, torch.ones(1, 2))
+    module(torch.ones(1, 2))
+    assert Counting.calls == 1
+    assert len(module.graph_specs) == 1
 
 
 def test_threads(tuned: graphtune.Module) -> None:
