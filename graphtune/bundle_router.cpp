@@ -1,10 +1,16 @@
 // From a bundle to a router: loads the engines, and leaves out those that can't be loaded where the
 // plan has others.
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <span>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "graphtune/engines/lazy_engine.h"
 #include "graphtune/engines/registry.h"
 #include "graphtune/error.h"
 #include "graphtune/module.h"
@@ -32,17 +38,120 @@ struct Failure {
   bool is_permission = false;
 };
 
-/// Loads the engines of one graph, or says why not.
-class GraphLoader {
- public:
-  GraphLoader(const Bundle& bundle, const LoadOptions& options, const std::string& native_refusal,
-              const std::string& native_obstacle)
-      : bundle_(bundle),
-        options_(options),
-        native_refusal_(native_refusal),
-        native_obstacle_(native_obstacle) {}
+/// One engine of a graph: to be loaded, then loaded or failed.
+struct EngineJob {
+  std::size_t graph = 0;
+  const StoredEngine* stored = nullptr;
+  std::shared_ptr<Engine> engine;
+  Failure failure;
+};
 
-  RoutedGraph load(const StoredGraph& stored, std::vector<std::string>& problems) {
+/// Loads engines, or finds out why they can't be. Thread safe.
+class EngineLoader {
+ public:
+  EngineLoader(const Bundle& bundle, const LoadOptions& options)
+      : folder_(bundle.folder),
+        options_(options),
+        native_refusal_(native_code_refusal(bundle, options)),
+        native_obstacle_(native_code_obstacle(bundle.hardware)) {}
+
+  void load(EngineJob& job) const {
+    try {
+      job.engine = load(*job.stored, job.failure);
+    } catch (const std::exception& error) {  // an engine's runtime may throw anything
+      job.failure.reason = error.what();
+    }
+  }
+
+ private:
+  /// Null where `failure` says why.
+  std::shared_ptr<Engine> load(const StoredEngine& stored, Failure& failure) const {
+    Backend& backend = find_backend(stored.backend);
+    if (stored.native_code || backend.loads_native_code()) {
+      if (!native_refusal_.empty()) {
+        failure = {native_refusal_, true};
+        return nullptr;
+      }
+      if (!backend.is_portable() && !native_obstacle_.empty()) {
+        failure.reason = native_obstacle_;
+        return nullptr;
+      }
+    }
+    failure.reason = backend.unavailable_reason();
+    if (!failure.reason.empty()) {
+      return nullptr;
+    }
+    const std::filesystem::path folder = folder_ / stored.folder;
+    if (options_.loading == EngineLoading::OnFirstCall) {
+      return std::make_shared<LazyEngine>(
+          stored.backend, folder,
+          [&backend, folder, engine = options_.engine] { return backend.load(folder, engine); });
+    }
+    std::shared_ptr<Engine> engine = backend.load(folder, options_.engine);
+    if (engine == nullptr) {
+      failure.reason = "the backend gave no engine";
+    }
+    return engine;
+  }
+
+  std::filesystem::path folder_;
+  const LoadOptions& options_;
+  std::string native_refusal_;
+  std::string native_obstacle_;
+};
+
+void load_in_parallel(const EngineLoader& loader, std::vector<EngineJob>& jobs) {
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < jobs.size(); i = next++) {
+      loader.load(jobs[i]);
+    }
+  };
+  const std::size_t count =
+      std::min<std::size_t>(jobs.size(), std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < count; ++i) {
+    others.emplace_back(work);
+  }
+  work();
+}
+
+/// The engines that the plans of a bundle name, loaded as the options say.
+std::vector<EngineJob> load_engines(const Bundle& bundle, const LoadOptions& options) {
+  std::vector<EngineJob> jobs;
+  for (std::size_t graph = 0; graph < bundle.graphs.size(); ++graph) {
+    const StoredGraph& stored = bundle.graphs[graph];
+    if (!stored.spec.eager_reason().empty()) {
+      continue;
+    }
+    for (const StoredEngine& engine : stored.engines) {
+      const bool is_planned =
+          std::any_of(stored.plan.entries.begin(), stored.plan.entries.end(),
+                      [&](const Plan::Entry& entry) { return entry.engine == engine.name; });
+      if (is_planned) {
+        jobs.push_back({graph, &engine, nullptr, {}});
+      }
+    }
+  }
+  const EngineLoader loader(bundle, options);
+  if (options.loading == EngineLoading::InParallel) {
+    load_in_parallel(loader, jobs);
+  } else {
+    for (EngineJob& job : jobs) {
+      loader.load(job);
+    }
+  }
+  return jobs;
+}
+
+/// Makes the routed graphs of a bundle, with the engines that could be loaded.
+class GraphMaker {
+ public:
+  explicit GraphMaker(const LoadOptions& options) : options_(options) {}
+
+  /// `jobs`: those of this graph.
+  RoutedGraph make(const StoredGraph& stored, std::span<EngineJob> jobs,
+                   std::vector<std::string>& problems) const {
     RoutedGraph graph;
     graph.name = stored.spec.name();
     graph.key = stored.spec.input_spec().key();
@@ -58,12 +167,11 @@ class GraphLoader {
     graph.fixed_constants = stored.spec.fixed_constants();
     graph.plan = stored.plan;
     std::map<std::string, Failure> failures;
-    for (const StoredEngine& engine : stored.engines) {
-      const bool is_planned =
-          std::any_of(stored.plan.entries.begin(), stored.plan.entries.end(),
-                      [&](const Plan::Entry& entry) { return entry.engine == engine.name; });
-      if (is_planned) {
-        load_engine(engine, graph, failures);
+    for (EngineJob& job : jobs) {
+      if (job.engine != nullptr) {
+        graph.engines.push_back({job.stored->name, std::move(job.engine)});
+      } else {
+        failures[job.stored->name] = job.failure;
       }
     }
     leave_out(failures, graph, problems);
@@ -71,37 +179,6 @@ class GraphLoader {
   }
 
  private:
-  void load_engine(const StoredEngine& stored, RoutedGraph& graph,
-                   std::map<std::string, Failure>& failures) {
-    try {
-      Backend& backend = find_backend(stored.backend);
-      if (stored.native_code || backend.loads_native_code()) {
-        if (!native_refusal_.empty()) {
-          failures[stored.name] = {native_refusal_, true};
-          return;
-        }
-        if (!backend.is_portable() && !native_obstacle_.empty()) {
-          failures[stored.name] = {native_obstacle_, false};
-          return;
-        }
-      }
-      const std::string unavailable = backend.unavailable_reason();
-      if (!unavailable.empty()) {
-        failures[stored.name] = {unavailable, false};
-        return;
-      }
-      std::shared_ptr<Engine> engine =
-          backend.load(bundle_.folder / stored.folder, options_.engine);
-      if (engine == nullptr) {
-        failures[stored.name] = {"the backend gave no engine", false};
-        return;
-      }
-      graph.engines.push_back({stored.name, std::move(engine)});
-    } catch (const std::exception& error) {  // an engine's runtime may throw anything
-      failures[stored.name] = {error.what(), false};
-    }
-  }
-
   /// Takes the engines that failed out of the plan; throws when nothing else serves their regions.
   void leave_out(const std::map<std::string, Failure>& failures, RoutedGraph& graph,
                  std::vector<std::string>& problems) const {
@@ -148,23 +225,23 @@ class GraphLoader {
     }
   }
 
-  const Bundle& bundle_;
   const LoadOptions& options_;
-  const std::string& native_refusal_;
-  const std::string& native_obstacle_;
 };
 
 }  // namespace
 
 std::shared_ptr<Router> make_router(const Bundle& bundle, const LoadOptions& options,
                                     std::vector<std::string>* problems) {
-  const std::string refusal = native_code_refusal(bundle, options);
-  const std::string obstacle = native_code_obstacle(bundle.hardware);
-  GraphLoader loader(bundle, options, refusal, obstacle);
+  std::vector<EngineJob> jobs = load_engines(bundle, options);
+  const GraphMaker maker(options);
   std::vector<std::string> found;
   std::vector<RoutedGraph> graphs;
-  for (const StoredGraph& stored : bundle.graphs) {
-    graphs.push_back(loader.load(stored, found));
+  auto first = jobs.begin();
+  for (std::size_t graph = 0; graph < bundle.graphs.size(); ++graph) {
+    const auto last =
+        std::find_if(first, jobs.end(), [&](const EngineJob& job) { return job.graph != graph; });
+    graphs.push_back(maker.make(bundle.graphs[graph], {first, last}, found));
+    first = last;
   }
   if (problems != nullptr) {
     problems->insert(problems->end(), found.begin(), found.end());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -15,8 +16,16 @@
 
 namespace graphtune {
 
+/// When the engines of a bundle are loaded.
+enum class EngineLoading : std::uint8_t {
+  InTurn,       ///< while the bundle is, one after the other: least memory at a time
+  InParallel,   ///< while the bundle is, as many at a time as there are cores
+  OnFirstCall,  ///< each by the first call that it gets: what can't be loaded fails that call
+};
+
 struct LoadOptions : OpenOptions {
   EngineOptions engine;
+  EngineLoading loading = EngineLoading::InTurn;
   /// The caller has the model itself: what no engine serves runs eagerly, so that an engine that
   /// can't be loaded is never an error.
   bool has_model = false;

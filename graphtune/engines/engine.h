@@ -17,8 +17,9 @@ namespace graphtune {
 ///
 /// run() is thread safe: an engine whose runtime serialises keeps a pool of requests. It is given
 /// tensors that the contract has checked (dtype, rank, sizes, index values), contiguous, on the
-/// engine's device. It never keeps or writes an input. Outputs are owned by the caller and stay
-/// valid and unchanged after later calls and after the engine is gone. Throws EngineError.
+/// engine's device. It never writes an input, nor keeps one (but see keeps_inputs()). Outputs are
+/// owned by the caller and stay valid and unchanged after later calls and after the engine is gone.
+/// Throws EngineError.
 class GRAPHTUNE_API Engine {
  public:
   virtual ~Engine();
@@ -30,6 +31,10 @@ class GRAPHTUNE_API Engine {
   /// `inputs`: all tensors of the call in canonical order. `outputs` is cleared and filled in the
   /// order of the result's tensors (canonical).
   virtual void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) = 0;
+
+  /// What the engine runs may hold on to its inputs, or return one: callers give tensors that own
+  /// their memory. To others they may lend it for the time of the call.
+  [[nodiscard]] virtual bool keeps_inputs() const noexcept { return false; }
 };
 
 struct EngineOptions {
@@ -77,7 +82,7 @@ using graphtune_engine_abi_fn = int (*)();
 }
 
 namespace graphtune {
-inline constexpr int kEngineAbi = 2;
+inline constexpr int kEngineAbi = 3;
 }
 
 #define GRAPHTUNE_ENGINE_MODULE(BackendClass)                                                 \

@@ -65,6 +65,7 @@ class PythonEngine final : public Engine {
   }
 
   [[nodiscard]] std::string_view backend() const noexcept override { return file_.backend; }
+  [[nodiscard]] bool keeps_inputs() const noexcept override { return true; }
 
   void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) override {
     outputs.clear();

@@ -184,6 +184,24 @@ Tensor to_core(PyObject* object) {
           facts.device_index};
 }
 
+Tensor to_engine(PyObject* object, bool may_lend) {
+  TensorView view;
+  const at::Tensor& given = unpack(object);
+  if (may_lend && view_of(object, view) == TensorState::Plain && view.data != nullptr &&
+      view.strides != nullptr && view.is_contiguous() && !given.is_conj() && !given.is_neg()) {
+    return {view.data, view.dtype, Dims(view.shape()),
+            Dims({view.strides, static_cast<std::size_t>(view.rank)}),
+            // Points at something and counts nothing.
+            std::shared_ptr<void>(std::shared_ptr<void>(), object), view.device, view.device_index};
+  }
+  Tensor tensor = to_core(object);
+  return tensor.view().is_contiguous() ? tensor : tensor.contiguous();
+}
+
+bool is_lent(const Tensor& tensor) noexcept {
+  return tensor.owner() != nullptr && tensor.owner().use_count() == 0;
+}
+
 PyObject* from_core(const Tensor& tensor) {
   const auto dims = [](const Dims& values) {
     return at::IntArrayRef(values.data(), values.size());

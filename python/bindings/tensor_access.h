@@ -45,6 +45,11 @@ enum class TensorState : std::uint8_t {
 /// conjugations and negations are carried out (a copy then). Throws TypeError for other layouts and
 /// tensors without memory.
 [[nodiscard]] Tensor to_core(PyObject* tensor);
+/// A contiguous tensor for an engine. Where `may_lend`, the memory of one that is contiguous as it
+/// is stays the caller's: valid while the Python object lives, and is_lent().
+[[nodiscard]] Tensor to_engine(PyObject* tensor, bool may_lend);
+/// The tensor does not keep its memory alive.
+[[nodiscard]] bool is_lent(const Tensor& tensor) noexcept;
 /// A new reference to a torch tensor over the core tensor's memory, which it keeps alive.
 [[nodiscard]] PyObject* from_core(const Tensor& tensor);
 

@@ -23,6 +23,13 @@ std::vector<std::uint32_t> caller_to_canonical(const CallTree& tree) {
   return order;
 }
 
+/// An engine's result as torch has it.
+Object result_of(const Tensor& tensor) {
+  Object result = Object::steal(from_core(tensor));
+  // An engine that gives an input back, though results are to be the caller's own.
+  return is_lent(tensor) ? Object::steal(clone(result.get())) : result;
+}
+
 /// Whether a form, (result, changes), has any change.
 bool changes_something(PyObject* form) {
   PyObject* result = nullptr;
@@ -148,10 +155,11 @@ Object TunedRouter::serve(const Router::FormDecision& decision, std::span<PyObje
   const auto input = [&](std::size_t canonical) {
     return tensors[decision.order.empty() ? canonical : decision.order[canonical]];
   };
+  const bool may_lend = !decision.engine->keeps_inputs();
   TensorScratch inputs;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     // Engines were validated with contiguous tensors: any other form is copied into one.
-    inputs->push_back(to_core(input(i)).contiguous());
+    inputs->push_back(to_engine(input(i), may_lend));
   }
   TensorScratch outputs;
   {
@@ -175,7 +183,7 @@ Object TunedRouter::serve(const Router::FormDecision& decision, std::span<PyObje
     // Where the model returns an input itself, so does the tuned call.
     results.push_back(i < aliases.size() && aliases[i] >= 0
                           ? Object::borrow(input(static_cast<std::size_t>(aliases[i])))
-                          : Object::steal(from_core((*outputs)[i])));
+                          : result_of((*outputs)[i]));
   }
   const auto graph = static_cast<std::size_t>(decision.graph - router_->graphs().data());
   Object result = decision.graph->changes ? carry_out(graph, results, *call)

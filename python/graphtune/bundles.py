@@ -101,6 +101,7 @@ def load(
     allow_native_code: bool | None = None,
     miss_policy: str | None = None,
     threads: int = 0,
+    loading: str = "in_turn",
 ) -> Any:
     """Loads what ``save`` wrote.
 
@@ -113,11 +114,15 @@ def load(
 
     ``threads`` replaces what the engines were tuned with; engines of one's own have to be registered before.
 
+    ``loading`` says when engines are loaded: "in_turn", one after the other, "in_parallel", as many at a time as there
+    are cores, or "on_first_call", each by the first call that it serves; what can't be loaded then fails that call,
+    which follows ``miss_policy`` where there is a model.
+
     The models' weights must be those that were tuned, else a ``GraphtuneValueError`` is raised. Every file is checked
     before it is used (``BundleError``). Engines of AOTInductor, TorchScript and Python are code: by default they are
     loaded from bundles that were built on this machine; ``allow_native_code=True`` allows those of others.
     """
-    options = LoadOptions(allow_native_code, miss_policy, threads)
+    options = LoadOptions(allow_native_code, miss_policy, threads, loading)
     folder = bundle_path(path)
     if _core.holds_modules(folder):
         from .pipeline_bundles import load_modules
@@ -137,6 +142,7 @@ class LoadOptions:
     allow_native_code: bool | None = None
     miss_policy: str | None = None
     threads: int = 0
+    loading: str = "in_turn"
 
     def __post_init__(self) -> None:
         from .module import MISS_POLICIES
@@ -184,7 +190,7 @@ class LoadedParts:
 
 def _read(path: Path, options: LoadOptions, has_model: bool) -> tuple[Any, Any, list[Any]]:
     bundle = _core.read_bundle(path, allow_native_code=options.allow_native_code)
-    router, problems = _core.load_router(bundle, options.allow_native_code, options.threads, has_model)
+    router, problems = _core.load_router(bundle, options.allow_native_code, options.threads, has_model, options.loading)
     for problem in problems:
         warn_user(problem)
     return (

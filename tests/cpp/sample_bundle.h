@@ -32,7 +32,7 @@ inline std::string read_text(const std::filesystem::path& path) {
 class SampleBundle {
  public:
   SampleBundle() {
-    register_backend(std::make_shared<FakeBackend>());
+    register_backend(backend);
     write_text(source("small"), R"({"factor": 1, "outputs": [0, 0]})");
     write_text(source("large"), R"({"factor": 2, "outputs": [0, 0]})");
     write_text(folder_.path() / "source" / "large" / "data" / "weights.bin",
@@ -79,6 +79,7 @@ class SampleBundle {
                           {Step::of_key(Constant::string("ids")), ids({batch, length})}});
   }
 
+  std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
   Bundle bundle;
   std::map<std::string, std::filesystem::path> sources;
 

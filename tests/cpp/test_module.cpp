@@ -63,6 +63,72 @@ TEST(Module, ExplainsWithoutRunning) {
   EXPECT_EQ(module.stats().calls, 0U);
 }
 
+TEST(Module, EnginesAreLoadedWhenTheOptionsSay) {
+  SampleBundle sample;
+  sample.write();
+  for (const EngineLoading loading :
+       {EngineLoading::InTurn, EngineLoading::InParallel, EngineLoading::OnFirstCall}) {
+    sample.backend->loads = 0;
+    LoadOptions options;
+    options.loading = loading;
+    options.engine.threads = 3;
+    const Module module = Module::load(sample.path(), options);
+    EXPECT_EQ(sample.backend->loads, loading == EngineLoading::OnFirstCall ? 0 : 2);
+    EXPECT_EQ(module.explain({{ids({8, 5})}, {}}).engine, "large");
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(module({counting(8, 6)})["hidden"].tensor().data_as<float>()[47], 94.0F);
+    }
+    EXPECT_EQ(sample.backend->loads, loading == EngineLoading::OnFirstCall ? 1 : 2);
+    EXPECT_EQ(module({counting(2, 5)})["hidden"].tensor().data_as<float>()[9], 9.0F);  // "small"
+    EXPECT_EQ(sample.backend->loads, 2);
+    EXPECT_EQ(sample.backend->last_threads, 3);
+  }
+}
+
+TEST(Module, OneOfManyFirstCallsLoadsTheEngine) {
+  SampleBundle sample;
+  LoadOptions options;
+  options.loading = EngineLoading::OnFirstCall;
+  const Module module = Module::load(sample.write(), options);
+  std::atomic<int> wrong = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&] {
+        wrong += module({counting(8, 6)})["hidden"].tensor().data_as<float>()[47] != 94.0F;
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(sample.backend->loads, 1);
+}
+
+TEST(Module, AnEngineThatCannotBeLoadedLaterFailsItsCallsOnly) {
+  SampleBundle sample;
+  write_text(sample.source("large"), R"({"broken": "no such device"})");
+  LoadOptions options;
+  options.loading = EngineLoading::OnFirstCall;
+  const Module module = Module::load(sample.write(), options);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(message_of<EngineError>([&] { (void)module({counting(8, 6)}); }),
+                AllOf(HasSubstr("graph_0"), HasSubstr("no such device")));
+  }
+  EXPECT_EQ(sample.backend->loads, 1);  // tried once
+  EXPECT_EQ(module({counting(2, 5)})["hidden"].tensor().data_as<float>()[9], 9.0F);
+}
+
+TEST(Module, FilesThatWereReplacedSinceAreNotLoaded) {
+  SampleBundle sample;
+  LoadOptions options;
+  options.loading = EngineLoading::OnFirstCall;
+  const Module module = Module::load(sample.write(), options);
+  write_text(sample.path() / "graph_0" / "large" / "engine.json",
+             R"({"factor": 30, "outputs": [0, 0]})");
+  EXPECT_THAT(message_of<EngineError>([&] { (void)module({counting(8, 6)}); }),
+              HasSubstr("its files were changed after the bundle was opened"));
+  EXPECT_EQ(sample.backend->loads, 0);
+}
+
 TEST(Module, StridedInputsGiveTheSameValues) {
   SampleBundle sample;
   const Module module = Module::load(sample.write());

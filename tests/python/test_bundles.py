@@ -73,6 +73,42 @@ def test_loaded_without_the_model_gives_the_very_types(saved):
     assert served.stats()["by_graph"] == {"graph_0": {"openvino": 1}}
 
 
+@pytest.mark.parametrize("loading", ["in_turn", "in_parallel", "on_first_call"])
+def test_engines_may_be_loaded_in_turn_in_parallel_or_by_the_first_call(saved, loading):
+    model, path = saved
+    for served in (graphtune.load(path, loading=loading), graphtune.load(path, copy.deepcopy(model), loading=loading)):
+        if isinstance(served, graphtune.Module):
+            served.miss_policy = "error"
+        with torch.no_grad():
+            for batch in (3, 1):
+                call = ids(batch, 4), torch.ones(batch, 4)
+                expected = model(*call)
+                for _ in range(2):  # the second goes by its form
+                    torch.testing.assert_close(served(*call).last_hidden_state, expected.last_hidden_state)
+
+
+def test_another_word_for_loading_is_refused(saved):
+    with pytest.raises(ValueError, match="loading must be 'in_turn', 'in_parallel' or 'on_first_call', not 'later'"):
+        graphtune.load(saved[1], loading="later")
+
+
+def test_an_engine_that_cannot_be_loaded_by_its_first_call_leaves_it_to_the_model(saved, tmp_path):
+    model, path = saved
+    copied = tmp_path / "copy.bundle"
+    shutil.copytree(path, copied)
+    alone = graphtune.load(copied, loading="on_first_call")
+    with_model = graphtune.load(copied, copy.deepcopy(model), loading="on_first_call")
+    for weights in copied.rglob("*.bin"):
+        weights.write_bytes(b"")
+    call = ids(3, 4), torch.ones(3, 4)
+    with torch.no_grad():
+        for _ in range(2):
+            with pytest.raises(graphtune.MissError, match="its files were changed after the bundle was opened"):
+                alone(*call)
+            torch.testing.assert_close(with_model(*call).last_hidden_state, model(*call).last_hidden_state)
+    assert with_model.stats()["misses"] == {"engine_failed": 2}
+
+
 def test_a_call_outside_of_the_bundle_is_a_miss(saved):
     served = graphtune.load(saved[1])
     with pytest.raises(graphtune.MissError, match=r"axis 0.*5"):

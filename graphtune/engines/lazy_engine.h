@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graphtune/engines/engine.h"
+
+namespace graphtune {
+
+/// An engine that the first call loads; calls that come meanwhile wait for it. Loading is tried
+/// once: where it failed, every call throws the EngineError that says why. So it is, too, when a
+/// file of the engine's folder was replaced after the engine was made: what is loaded must be what
+/// was checked.
+class LazyEngine final : public Engine {
+ public:
+  using Load = std::function<std::shared_ptr<Engine>()>;
+  LazyEngine(std::string backend, std::filesystem::path folder, Load load);
+
+  [[nodiscard]] std::string_view backend() const noexcept override { return backend_; }
+  void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) override;
+  /// Not known before it is loaded.
+  [[nodiscard]] bool keeps_inputs() const noexcept override { return true; }
+
+ private:
+  /// Size and time of last change of each file.
+  using Files = std::map<std::string, std::pair<std::uintmax_t, std::filesystem::file_time_type>>;
+  [[nodiscard]] Files files() const;
+  [[nodiscard]] std::shared_ptr<Engine> load() const;
+
+  std::string backend_;
+  std::filesystem::path folder_;
+  Load load_;
+  Files checked_;
+  std::once_flag once_;
+  std::shared_ptr<Engine> engine_;
+  std::string failure_;
+};
+
+}  // namespace graphtune
