@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <span>
@@ -155,7 +156,9 @@ class OnnxRuntimeEngine final : public Engine {
       return input.data() == data && data != nullptr;
     });
     if (borrowed) {  // the caller's own memory: a result is never an input here
-      return Tensor(data, output.dtype, std::move(sizes), std::move(strides), nullptr).contiguous();
+      Tensor copy = Tensor::empty(output.dtype, sizes);
+      std::memcpy(copy.data(), data, copy.byte_size());
+      return copy;
     }
     auto held = std::make_shared<Held>();
     held->session = session_;
