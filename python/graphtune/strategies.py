@@ -65,7 +65,12 @@ class Strategy:
         None eager is out of the choice."""
         names = [*measured.engines, *([EAGER] if gate is not None else [])]
         times = {point: {name: self.time(measured, name, point) for name in names} for point in measured.points}
-        allowed = {point: self._allowed(measured, times[point], point, gate) for point in measured.points}
+        level = {point: self._level(measured, times[point], point, gate) for point in measured.points}
+        # Nowhere slower than eager, also where the measurement does not tell them apart.
+        allowed = {
+            point: [n for n in names if n == EAGER or gate is None or times[point][n] <= times[point][EAGER]]
+            for point, names in level.items()
+        }
 
         def gain(name: str, point: Point) -> float:
             best = min(times[point].values())
@@ -75,21 +80,20 @@ class Strategy:
             return -self.weight(measured, point) * loss
 
         plan = make_plan(measured.ranges, allowed, measured.engines, gain)
-        return Choice(plan, self._ties(measured, allowed))
+        return Choice(plan, self._ties(level))
 
-    def _allowed(self, measured: Measurements, times: dict[str, float], point: Point, gate: float | None) -> list[str]:
+    def _level(self, measured: Measurements, times: dict[str, float], point: Point, gate: float | None) -> list[str]:
+        """Those that are as good as the best at a point."""
         best = min(times, key=lambda name: times[name])
         level = [n for n in times if n == best or self.is_level(measured, n, best, point)]
-        if gate is None:
-            return level
         # Eager is the simplest: it serves where it is level, or no engine is ahead by the gate.
-        if EAGER not in level and times[EAGER] < gate * times[best]:
+        if gate is not None and EAGER not in level and times[EAGER] < gate * times[best]:
             level.append(EAGER)
-        return [n for n in level if n == EAGER or times[n] <= times[EAGER]]
+        return level
 
-    def _ties(self, measured: Measurements, allowed: dict[Point, list[str]]) -> list[str]:
+    def _ties(self, level: dict[Point, list[str]]) -> list[str]:
         ties: dict[tuple[str, ...], list[str]] = {}
-        for point, names in allowed.items():
+        for point, names in level.items():
             if len(names) > 1:
                 ties.setdefault(tuple(names), []).append(str(point))
         return [f"a tie of {' and '.join(names)} at {'; '.join(points)}" for names, points in ties.items()]
