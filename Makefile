@@ -6,10 +6,10 @@ FUZZ_SECONDS ?= 300
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint format fuzz asan tsan bench choice clean
+.PHONY: help setup build demo test lint format fuzz asan tsan bench bench-check choice clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install system packages and .venv, build what the package and the tool need
 	@scripts/setup.sh
@@ -52,6 +52,9 @@ bench: build ## Run the C++ and the Python benchmarks, and write their figures i
 	@build/release/bin/graphtune_benchmarks --benchmark_min_time=0.1 --benchmark_out_format=json --benchmark_out=build/bench/core.json
 	@$(PYTHON) benchmarks/python/bench_call.py --seconds 1 --json build/bench/calls.json
 	@$(PYTHON) benchmarks/report.py build/bench/core.json build/bench/calls.json
+
+bench-check: build ## Compare the instructions of the C++ call path with those stored (UPDATE=--update stores them)
+	@$(PYTHON) benchmarks/check_instructions.py $(UPDATE)
 
 choice: build ## Measure a real model's plan anew, and see whether ten tunes of it agree (half an hour, alone)
 	@$(PYTHON) benchmarks/python/check_plan.py

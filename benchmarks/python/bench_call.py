@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -27,6 +29,11 @@ from support.measuring import Block, Contestant, Group, Row, calls, calls_with, 
 import graphtune
 
 Tree = tuple[tuple[Any, ...], dict[str, Any]]
+
+BUILD = Path(__file__).resolve().parents[2] / "build" / "release"
+CORE_BENCHMARKS = BUILD / "bin" / "graphtune_benchmarks"
+TEST_ENGINES = BUILD / "test_engines"
+YARDSTICK = "yardstick: optree.tree_flatten of 5 tensors"
 
 
 # --- calls and peers ----------------------------------------------------------------------------------------------
@@ -69,6 +76,12 @@ class Peers:
         if self.optree is not None:
             yield Contestant("optree.tree_flatten", calls(partial(self.optree.tree_flatten, tree)))
         yield Contestant("torch pytree.tree_flatten", calls(partial(pytree.tree_flatten, tree)))
+
+    def yardstick(self) -> list[Contestant]:
+        """In every group: how fast this machine is in the very turn. See report.py."""
+        if self.optree is None:
+            return []
+        return [Contestant(YARDSTICK, calls(partial(self.optree.tree_flatten, encoder_call(2))))]
 
     def metadata_classes(self) -> Iterator[tuple[str, Any]]:
         yield "graphtune", graphtune.SampleMetadata
@@ -151,6 +164,28 @@ def describe(peers: Peers) -> Iterator[Group]:
         metadata = learned(peers.aitune, call)
         contestants[-1] = Contestant("AITune describe(FULL)", calls(partial(metadata.describe, InfoLevel.FULL)))
     yield Group("describe(FULL), 100 tensors", [*contestants, *peers.flatteners(call(2, 24))])
+
+
+# --- groups: the core by itself ----------------------------------------------------------------------------------
+
+
+def core_benchmark(name: str) -> Contestant:
+    """A benchmark of the C++ binary, which takes turns with what runs in Python as any other contestant."""
+    command = [CORE_BENCHMARKS, f"--benchmark_filter=^{name}$", "--benchmark_format=json", "--benchmark_min_time=0.02"]
+
+    def block(count: int) -> float:
+        shown = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        return count * float(json.loads(shown)["benchmarks"][0]["real_time"]) * 1e-9
+
+    return Contestant(name, block)
+
+
+def core_routing(peers: Peers) -> Iterator[Group]:
+    del peers
+    if not CORE_BENCHMARKS.exists():
+        yield Group("routing in C++", [], [f"routing in C++ is left out: {CORE_BENCHMARKS.name} is not built"])
+        return
+    yield Group("routing in C++", [core_benchmark(f"route_known/graphs:{count}") for count in (1, 4, 16, 64)])
 
 
 # --- groups: calls ------------------------------------------------------------------------------------------------
@@ -245,47 +280,84 @@ def import_time(peers: Peers) -> Iterator[Group]:
     yield Group("import", [Contestant("graphtune, after torch", block)])
 
 
-def rotating_graphs(tiny: TunedTiny, backend: str, count: int) -> Iterator[Group]:
-    """As many graphs as there are modes, which take turns; all are served by copies of one engine."""
+def in_turn(target: Callable[..., object], modes: list[str]) -> Block:
+    x, y = tiny_call()
+
+    def block(rounds: int) -> float:
+        start = time.perf_counter()
+        for number in range(rounds):
+            target(x, y, mode=modes[number % len(modes)])
+        return time.perf_counter() - start
+
+    return block
+
+
+def module_of_modes(backend: str, engine_folder: Path, modes: list[str]) -> Any:
+    """The tiny model with a graph for each mode, all served by copies of one engine."""
     from graphtune.serving import tuned_router
 
     from graphtune import _core
 
-    x, y = tiny_call()
-    modes = [f"mode{number}" for number in range(count)]
-    module = graphtune.Module(tiny.model, name="tiny_modes")
+    model = Tiny().eval()
+    module = graphtune.Module(model, name="tiny_modes")
     for batch in (1, 2, 4):
         for mode in modes:
             with graphtune.batch_size(batch):
                 module(*tiny_call(batch), mode=mode)
     specs = module.graph_specs
     plan: list[tuple[str, dict[str, tuple[int, int]]]] = [(backend, {})]
-    engines = [(backend, backend, tiny.engine_folder, 1)]
+    engines = [(backend, backend, engine_folder, 1)]
     router = _core.make_router([_core.make_graph(spec, plan, engines, [-1]) for spec in specs], module.strict)
-    templates = [torch.empty(0) for _ in specs]
-    module.install(tuned_router(router, module.signature, templates, tiny.model), specs, None)
+    module.install(tuned_router(router, module.signature, [torch.empty(0) for _ in specs], model), specs, None)
+    return module
 
-    def turns(target: Callable[..., object]) -> Block:
-        def block(rounds: int) -> float:
-            start = time.perf_counter()
-            for number in range(rounds):
-                target(x, y, mode=modes[number % count])
-            return time.perf_counter() - start
 
-        return block
+def rotating_graphs(tiny: TunedTiny, backend: str, count: int) -> Iterator[Group]:
+    """As many graphs as there are modes, which take turns."""
+    from graphtune import _core
+
+    x, y = tiny_call()
+    modes = [f"mode{number}" for number in range(count)]
+    assert tiny.engine_folder is not None
+    module = module_of_modes(backend, tiny.engine_folder, modes)
+    # Each graph has an engine of its own, with code of its own that goes through the caches: that is not ours.
+    alone = [_core.Engine(backend, tiny.engine_folder, 1) for _ in modes]
+
+    def engines(rounds: int) -> float:
+        return sum(alone[number % count].time([x, y], 1)[0] for number in range(rounds))
 
     contestants = [
-        Contestant("graphtune module(x, y, mode=…)", turns(module)),
+        Contestant("graphtune module(x, y, mode=…)", in_turn(module, modes)),
+        Contestant("the engines alone, in turn", engines),
         Contestant("graphtune, the same graph each time", calls(partial(module, x, y, mode=modes[0]))),
-        Contestant("eager", turns(tiny.model)),
+        Contestant("the same engine each time", lambda rounds: sum(alone[0].time([x, y], rounds))),
+        Contestant("eager", in_turn(tiny.model, modes)),
     ]
     with torch._dynamo.config.patch(recompile_limit=2 * count, accumulated_recompile_limit=2 * count):
         # Guards only: with its compiler behind them this would take minutes to build.
         guarded = torch.compile(tiny.model, dynamic=True, backend="eager")
         for mode in modes:
             guarded(x, y, mode=mode)
-        contestants.append(Contestant('torch.compile(backend="eager")', turns(guarded)))
+        contestants.append(Contestant('torch.compile(backend="eager")', in_turn(guarded, modes)))
         yield Group(f"module call, {count} graphs in turn, on {backend}", contestants)
+
+
+def rotating_alone(peers: Peers) -> Iterator[Group]:
+    """What graphs in turn cost by themselves: on an engine that multiplies two numbers, whose code all graphs share."""
+    del peers
+    name = "graphs in turn, on an engine without code of their own"
+    if not any(TEST_ENGINES.glob("libgraphtune_engine_fake.*")):
+        yield Group(name, [], [f"{name}: left out, as the tests' own engine library is not built"])
+        return
+    os.environ["GRAPHTUNE_ENGINE_PATH"] = str(TEST_ENGINES)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        (Path(folder) / "engine.json").write_text(json.dumps({"factor": 2, "outputs": [0]}))
+        contestants = []
+        for count in (1, 4, 16, 64):
+            modes = [f"mode{number}" for number in range(count)]
+            module = module_of_modes("fake", Path(folder), modes)
+            contestants.append(Contestant(f"graphtune, graphs: {count}", in_turn(module, modes)))
+        yield Group(name, contestants)
 
 
 def main() -> int:
@@ -307,8 +379,10 @@ def main() -> int:
         "update_shapes_seen": lambda: update_shapes_seen(peers),
         "make_batch": lambda: make_batch(peers),
         "describe": lambda: describe(peers),
+        "routing": lambda: core_routing(peers),
         "recording": lambda: recording(peers),
         "import": lambda: import_time(peers),
+        "graphs in turn": lambda: rotating_alone(peers),
         "module call": lambda: module_calls(options.backend),
     }
     rows: list[Row] = []
@@ -317,11 +391,12 @@ def main() -> int:
         if options.only not in name:
             continue
         for group in groups():
+            group.contestants += peers.yardstick()
             print(f"\n{group.name}")
             for note in group.notes:
                 print(f"  {note}")
             notes += group.notes
-            if group.contestants:
+            if len(group.contestants) > len(peers.yardstick()):
                 found = measure(group, options.seconds)
                 print_rows(found)
                 rows += found

