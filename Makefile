@@ -51,7 +51,9 @@ bench: build ## Run the C++ and the Python benchmarks, and write their figures i
 	@mkdir -p build/bench
 	@build/release/bin/graphtune_benchmarks --benchmark_min_time=0.1 --benchmark_out_format=json --benchmark_out=build/bench/core.json
 	@$(PYTHON) benchmarks/python/bench_call.py --seconds 1 --json build/bench/calls.json
-	@$(PYTHON) benchmarks/report.py build/bench/core.json build/bench/calls.json
+	@$(PYTHON) benchmarks/python/bench_load.py --rounds 3 --json build/bench/load.json
+	@$(PYTHON) benchmarks/python/bench_together.py --rounds 6 --json build/bench/together.json
+	@$(PYTHON) benchmarks/report.py build/bench
 
 bench-check: build ## Compare the instructions of the C++ call path with those stored (UPDATE=--update stores them)
 	@$(PYTHON) benchmarks/check_instructions.py $(UPDATE)

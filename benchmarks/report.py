@@ -1,8 +1,9 @@
 """Writes the figures of `make bench` into docs/benchmarks.md, between its `<!-- figures: … -->` marks.
 
-    .venv/bin/python benchmarks/report.py CORE.json CALLS.json [--page docs/benchmarks.md]
+    .venv/bin/python benchmarks/report.py FOLDER [--page docs/benchmarks.md]
 
-CORE.json is what Google Benchmark writes, CALLS.json what bench_call.py writes. The prose around the marks is kept.
+The folder has core.json of Google Benchmark, calls.json of bench_call.py, load.json of bench_load.py and together.json
+of bench_together.py. The prose around the marks is kept.
 """
 
 from __future__ import annotations
@@ -126,7 +127,29 @@ def call_row(row: dict[str, Any]) -> list[str]:
     return [row["group"], row["name"], *times, f"{row['ratio']:.2f}x"]
 
 
-def sections(core: Any, calls: Any) -> dict[str, str]:
+def load_rows(load: Any) -> list[list[str]]:
+    return [
+        [row["plan"], f"`{row['loading']}`", *(f"{row[key] * 1e3:.0f} ms" for key in ("load", "first_call")),
+         f"{row['memory']:.0f} MB"]
+        for row in load
+    ]  # fmt: skip
+
+
+def together_rows(together: Any) -> list[list[str]]:
+    alternating = [
+        [f"{row['engine']} beside the other, ({', '.join(map(str, row['size']))})", f"{row['in_turn'] * 1e3:.2f} ms",
+         f"{row['in_turn'] / row['alone']:.2f}x its time alone"]
+        for row in together["alternating"]
+    ]  # fmt: skip
+    threads = [
+        [f"{row['engine']}, {'a tuned module' if row['what'] == 'module' else 'the engine by itself'}", "",
+         f"two threads {row['two_threads_over_one']:.2f}x one"]
+        for row in together["threads"]
+    ]  # fmt: skip
+    return alternating + threads
+
+
+def sections(core: Any, calls: Any, load: Any, together: Any) -> dict[str, str]:
     figures = read(core, calls)
     facts = calls["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
@@ -138,6 +161,8 @@ def sections(core: Any, calls: Any) -> dict[str, str]:
         "calls": table(
             ["group", "contestant", "median", "p10", "p90", "ratio"], [call_row(row) for row in calls["rows"]]
         ),
+        "load": table(["plan", "loading", "load", "first call", "memory"], load_rows(load)),
+        "together": table(["what", "a call", ""], together_rows(together)),
     }
 
 
@@ -153,13 +178,13 @@ def fill(page: str, texts: dict[str, str]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("core", type=Path)
-    parser.add_argument("calls", type=Path)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args()
-    core, calls = (json.loads(file.read_text(encoding="utf-8")) for file in (options.core, options.calls))
+    names = ("core", "calls", "load", "together")
+    core, calls, *others = (json.loads((options.folder / f"{name}.json").read_text("utf-8")) for name in names)
     page = options.page.read_text(encoding="utf-8")
-    options.page.write_text(fill(page, sections(core, calls)), encoding="utf-8")
+    options.page.write_text(fill(page, sections(core, calls, *others)), encoding="utf-8")
     for row in target_rows(read(core, calls)):
         print("  ".join(f"{cell:60}" if place == 0 else f"{cell:>10}" for place, cell in enumerate(row)))
     return 0

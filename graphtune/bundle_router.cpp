@@ -58,8 +58,10 @@ class EngineLoader {
   void load(EngineJob& job) const {
     try {
       job.engine = load(*job.stored, job.failure);
-    } catch (const std::exception& error) {  // an engine's runtime may throw anything
+    } catch (const std::exception& error) {
       job.failure.reason = error.what();
+    } catch (...) {  // an engine's runtime may throw anything
+      job.failure.reason = "it threw what is no std::exception";
     }
   }
 

@@ -48,10 +48,25 @@ struct Router::DeviceCheck {
 };
 
 struct Router::GraphRoute {
+  struct Served {
+    Engine* engine = nullptr;
+    std::int32_t index = -1;  // -1: eager
+  };
   struct Entry {
     Region region;
-    std::int32_t engine = -1;  // -1: eager
+    Served by;
   };
+  [[nodiscard]] Served at(std::span<const std::int64_t> symbols) const {
+    if (has_all.engine != nullptr) {
+      return has_all;
+    }
+    const auto entry = std::find_if(entries.begin(), entries.end(), [&](const Entry& each) {
+      return each.region.contains(symbols);
+    });
+    return entry == entries.end() ? Served() : entry->by;
+  }
+
+  Served has_all;  // the one engine that has all sizes, as in most plans: nothing else is read then
   std::vector<Entry> entries;
   std::vector<DeviceCheck> devices;
   bool has_engine = false;  // else all is eager by plan, whatever the sizes
@@ -112,15 +127,21 @@ Router::GraphRoute Router::compile(const RoutedGraph& graph, bool strict) {
     if (found == graph.engines.end() && entry.engine != Plan::kEager) {
       refuse(fmt::format("its plan names engine '{}', which it hasn't", entry.engine));
     }
-    const bool is_eager = entry.engine == Plan::kEager;
-    route.entries.push_back(
-        {entry.region, is_eager ? -1 : static_cast<std::int32_t>(found - graph.engines.begin())});
+    GraphRoute::Served by;
+    if (entry.engine != Plan::kEager) {
+      by = {found->engine.get(), static_cast<std::int32_t>(found - graph.engines.begin())};
+    }
+    route.entries.push_back({entry.region, by});
+  }
+  if (!route.entries.empty() && route.entries.front().region.limits.empty()) {
+    route.has_all = route.entries.front().by;
   }
   check_regions(graph.plan, graph.contract.used_symbols());
 
   const std::vector<TensorView>& inputs = graph.input_tree.tensors();
-  route.has_engine = std::any_of(route.entries.begin(), route.entries.end(),
-                                 [](const GraphRoute::Entry& entry) { return entry.engine >= 0; });
+  route.has_engine =
+      std::any_of(route.entries.begin(), route.entries.end(),
+                  [](const GraphRoute::Entry& entry) { return entry.by.index >= 0; });
   if (route.has_engine) {
     if (graph.contract.sizes().size() != inputs.size()) {
       refuse(fmt::format("its contract is of {} tensors, its calls have {}",
@@ -222,10 +243,8 @@ void Router::choose(const Contract::Tensors& tensors, const CallTree* tree,
     }
     return;
   }
-  const auto entry =
-      std::find_if(route.entries.begin(), route.entries.end(),
-                   [&](const GraphRoute::Entry& each) { return each.region.contains(symbols); });
-  if (entry == route.entries.end() || entry->engine < 0) {
+  const GraphRoute::Served by = route.at(symbols);
+  if (by.engine == nullptr) {
     return;
   }
   // Only engines rely on index values: eager checks them itself.
@@ -235,8 +254,8 @@ void Router::choose(const Contract::Tensors& tensors, const CallTree* tree,
     }
     return;
   }
-  decision.engine_index = entry->engine;
-  decision.engine = graph.engines[static_cast<std::size_t>(entry->engine)].engine.get();
+  decision.engine_index = by.index;
+  decision.engine = by.engine;
 }
 
 const Router::DeviceCheck* Router::first_on_wrong_device(const GraphRoute& route,

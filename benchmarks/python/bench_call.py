@@ -242,6 +242,14 @@ def module_calls(backend: str) -> Iterator[Group]:
         Contestant("the engine alone", lambda count: sum(engine.time([x, y], count))),
         Contestant("eager", calls(partial(model, x, y))),
     ]
+    batch = torch.export.Dim("batch", min=1, max=64)
+    shapes = {"x": {0: batch}, "y": {0: batch}, "mode": None}
+    exported = torch.export.export(model, (x, y), dynamic_shapes=shapes).module()
+    traced = torch.jit.trace(model, (x, y))
+    contestants += [
+        Contestant("torch.export(…).module()", calls(partial(exported, x, y))),
+        Contestant("torch.jit.trace", calls(partial(traced, x, y))),
+    ]
     notes = []
     try:
         compiled = torch.compile(model, dynamic=True)
@@ -251,7 +259,8 @@ def module_calls(backend: str) -> Iterator[Group]:
         notes.append(f"torch.compile is left out: {error}")
     with torch.no_grad():
         yield Group(name, contestants, notes)
-        yield from rotating_graphs(tiny, backend, 64)
+        for count in (4, 16, 64):
+            yield from rotating_graphs(tiny, backend, count)
 
 
 def recording(peers: Peers) -> Iterator[Group]:

@@ -28,25 +28,26 @@ WAYS = ("in_turn", "in_parallel", "on_first_call")
 
 def load(bundle: str, way: str) -> None:
     """In a process of its own: prints seconds to load, seconds of the first call, and peak memory in MB."""
-    import resource
     import time
 
     import torch
+    from graphtune.process_group import peak_memory
 
     import graphtune
 
-    def peak() -> float:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
     ids = torch.full((1, 16), 2000)
     call = {"input_ids": ids, "token_type_ids": torch.zeros_like(ids), "attention_mask": torch.ones_like(ids)}
-    before, started = peak(), time.perf_counter()
+    before, started = peak_memory(), time.perf_counter()
     module = graphtune.load(bundle, loading=way)
     loaded = time.perf_counter()
     with torch.inference_mode():
         module(**call)
     called = time.perf_counter()
-    print(json.dumps({"load": loaded - started, "first_call": called - loaded, "memory": peak() - before}))
+    print(
+        json.dumps(
+            {"load": loaded - started, "first_call": called - loaded, "memory": (peak_memory() - before) / 2**20}
+        )
+    )
 
 
 def make_bundles(folder: Path) -> dict[str, Path]:

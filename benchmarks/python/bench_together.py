@@ -67,19 +67,25 @@ def alternating(engines: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
 
 def calls_a_second(run: Callable[[], object], threads: int, seconds: float) -> float:
     counts = [0] * threads
+    failures: list[Exception] = []
     end = time.perf_counter() + seconds
 
     def work(index: int) -> None:
-        with torch.inference_mode():
-            while time.perf_counter() < end:
-                run()
-                counts[index] += 1
+        try:
+            with torch.inference_mode():
+                while time.perf_counter() < end:
+                    run()
+                    counts[index] += 1
+        except Exception as error:
+            failures.append(error)
 
     workers = [threading.Thread(target=work, args=(index,)) for index in range(threads)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
+    if failures:
+        raise failures[0]
     return sum(counts) / seconds
 
 

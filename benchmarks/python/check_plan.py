@@ -130,6 +130,8 @@ def main() -> int:
     parser.add_argument("--block", type=float, default=0.2, help="seconds of calls a block")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if options.rounds < 6:
+        parser.error("at least 6 rounds are needed for a confidence interval of 95 %")
     if options.serve:
         serve(options.serve)
         return 0

@@ -16,8 +16,10 @@ void LazyEngine::run(std::span<const Tensor> inputs, std::vector<Tensor>& output
   std::call_once(once_, [this] {
     try {
       engine_ = load();
-    } catch (const std::exception& error) {  // an engine's runtime may throw anything
+    } catch (const std::exception& error) {
       failure_ = error.what();
+    } catch (...) {  // an engine's runtime may throw anything
+      failure_ = "it threw what is no std::exception";
     }
   });
   if (engine_ == nullptr) {

@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/TracerMode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
@@ -69,6 +70,7 @@ class RowIndex {
   const at::Tensor& of(const AxisResize& resize, const at::Device& device) {
     const auto key = std::tuple(resize.multiplier, resize.current, resize.target);
     if (!index_.defined() || key != key_ || index_.device() != device) {
+      const at::tracer::impl::NoTracerDispatchMode constant;  // in a trace
       const std::vector<std::int64_t> rows = source_rows(resize);
       const at::Tensor index =
           at::empty({static_cast<std::int64_t>(rows.size())}, at::TensorOptions().dtype(at::kLong));
@@ -110,9 +112,18 @@ bool is_plain_memory(PyObject* object, TensorView& view) {
   const at::Tensor& tensor = tensor_of(object);
   return view_of(object, view) == TensorState::Plain && view.device == DeviceType::Cpu &&
          view.strides != nullptr && view.data != nullptr && view.element_count() > 0 &&
+         item_size(view.dtype) == tensor.itemsize() &&  // not so for elements of less than a byte
          !(view.requires_grad && at::GradMode::is_enabled()) && !tensor.is_quantized() &&
          !tensor.is_conj() && !tensor.is_neg() && !tensor._fw_grad(0).defined() &&
-         !c10::impl::dispatch_mode_enabled();
+         !c10::impl::dispatch_mode_enabled() && !at::tracer::impl::is_dispatch_enabled();
+}
+
+/// The plan is of these sizes: another thread may have changed a tensor since it was made.
+bool fit(const TensorView& view, std::span<const AxisResize> axes) {
+  return std::all_of(axes.begin(), axes.end(), [&](const AxisResize& axis) {
+    return axis.axis < static_cast<std::size_t>(view.rank) &&
+           view.sizes[axis.axis] == axis.multiplier * axis.current;
+  });
 }
 
 at::IntArrayRef array_of(const Dims& dims) { return {dims.data(), dims.size()}; }
@@ -123,8 +134,14 @@ at::Tensor copy_resized(const at::Tensor& tensor, const TensorView& view,
   const ResizedLayout layout = resized_layout(view, axes);
   at::Tensor copy = at::detail::empty_strided_cpu(array_of(layout.sizes), array_of(layout.strides),
                                                   tensor.scalar_type());
+  // The tensor's own sizes may be changed while other threads run.
+  const Dims sizes(view.shape());
+  const Dims strides({view.strides, static_cast<std::size_t>(view.rank)});
+  TensorView held = view;
+  held.sizes = sizes.data();
+  held.strides = strides.data();
   const nb::gil_scoped_release released;
-  copy_rows(view, axes, layout.strides, copy.mutable_data_ptr());
+  copy_rows(held, axes, layout.strides, copy.mutable_data_ptr());
   return copy;
 }
 
@@ -141,7 +158,7 @@ bool needs_copy(std::span<const AxisResize> axes) {
 /// operations do.
 Object resize(PyObject* tensor, const std::vector<AxisResize>& axes, RowIndex& row_index) {
   TensorView view;
-  if (needs_copy(axes) && is_plain_memory(tensor, view)) {
+  if (needs_copy(axes) && is_plain_memory(tensor, view) && fit(view, axes)) {
     return Object::steal(wrap(copy_resized(tensor_of(tensor), view, axes)));
   }
   at::Tensor resized = tensor_of(tensor);

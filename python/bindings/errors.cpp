@@ -33,12 +33,10 @@ PyObject* add_class(nb::module_& module, const char* name, const char* doc, nb::
 }
 
 void set_error(PyObject* type, const char* text) {
-  // Messages quote texts of the user, which may be no valid UTF-8.
-  PyObject* message =
-      PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
-  if (message != nullptr) {
-    PyErr_SetObject(type, message);
-    Py_DECREF(message);
+  try {
+    PyErr_SetObject(type, message_from(text).get());
+  } catch (const PythonError&) {
+    // No memory for the message: that is the error which is set.
   }
 }
 

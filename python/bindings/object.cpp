@@ -19,6 +19,11 @@ Object string_from(std::string_view text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogatepass"));
 }
 
+Object message_from(std::string_view text) {
+  return Object::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 std::string type_name_of(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   const Object qualname = Object::steal(PyObject_GetAttrString(object, "__qualname__"));

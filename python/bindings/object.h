@@ -52,6 +52,9 @@ class Object {
 [[nodiscard]] std::string_view text_of(PyObject* string, Object& memory);
 /// A new str: the inverse of text_of.
 [[nodiscard]] Object string_from(std::string_view text);
+/// A new str of a message, which may quote texts of the user that are no valid UTF-8: what can't be
+/// read is replaced.
+[[nodiscard]] Object message_from(std::string_view text);
 /// `module.qualname`; `qualname` alone when there is no module.
 [[nodiscard]] std::string type_name_of(PyTypeObject* type);
 /// Adds a line to the Python error that is set (PEP 678; nothing before Python 3.11).

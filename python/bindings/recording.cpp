@@ -156,7 +156,7 @@ nb::object CallRecorder::finish(PendingCall& call, PyObject* outputs) {
 CallRecorder::RecordedCall CallRecorder::record(PyObject* model, PyObject* args, PyObject* kwargs) {
   PendingCall call;
   const bool begun = begin(args, kwargs, call);
-  RecordedCall recorded{nb::steal(PyObject_Call(model, args, kwargs)), nb::none(), {}};
+  RecordedCall recorded{nb::steal(PyObject_Call(model, args, kwargs)), nb::none(), nb::none()};
   if (!recorded.outputs.is_valid()) {
     throw nb::python_error();
   }
@@ -164,7 +164,7 @@ CallRecorder::RecordedCall CallRecorder::record(PyObject* model, PyObject* args,
     try {
       recorded.sample = finish(call, recorded.outputs.ptr());
     } catch (const ValueError& error) {
-      recorded.problem = error.what();
+      recorded.problem = nb::steal(message_from(error.what()).release());
     }
   }
   return recorded;
@@ -302,15 +302,15 @@ void bind_recording(nb::module_& module) {
           "record",
           [](CallRecorder& self, nb::handle model, nb::tuple args, nb::dict kwargs) {
             auto [outputs, sample, problem] = self.record(model.ptr(), args.ptr(), kwargs.ptr());
-            return nb::make_tuple(std::move(outputs), std::move(sample), problem);
+            return nb::make_tuple(std::move(outputs), std::move(sample), std::move(problem));
           },
           "model"_a, "args"_a, "kwargs"_a,
           nb::sig("def record(self, model: collections.abc.Callable[..., typing.Any], args: "
                   "tuple[typing.Any, ...], kwargs: dict[str, typing.Any]) -> tuple[typing.Any, "
                   "tuple[int, int, tuple[typing.Any, ...], dict[str, typing.Any], typing.Any, int "
-                  "| None] | None, str]"),
+                  "| None] | None, str | None]"),
           "Calls the model between begin and finish: (its result, the sample to keep or None, why "
-          "the call could not be recorded or '').")
+          "the call could not be recorded or None).")
       .def("graphs", [](CallRecorder& self) { return self.recorder().graphs(); })
       .def(
           "find",

@@ -53,7 +53,7 @@ class CallRecorder {
   struct RecordedCall {
     nanobind::object outputs;
     nanobind::object sample;  ///< to keep, as finish() gives it, or None
-    std::string problem;      ///< why the call could not be recorded; empty: it was
+    nanobind::object problem;  ///< why the call could not be recorded, or None
   };
   /// Both, around a call of `model`.
   [[nodiscard]] RecordedCall record(PyObject* model, PyObject* args, PyObject* kwargs);

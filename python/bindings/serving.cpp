@@ -8,7 +8,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <nanobind/stl/string.h>
 
 #include "bindings/object.h"
 #include "bindings/recording.h"
@@ -141,7 +140,7 @@ class Entry {
       return nb::borrow(not_served_.get());
     }
     auto [outputs, sample, problem] = calls->record(wrapped.get(), args, kwargs);
-    if (!sample.is_none() || !problem.empty()) {
+    if (!sample.is_none() || !problem.is_none()) {
       module.attr("_graphtune_note")(sample, problem);
     }
     return outputs;
@@ -164,9 +163,8 @@ void bind_serving(nb::module_& module) {
            "`mode` is a ContextVar that has to be None, `hooks` are dicts that have to be empty, "
            "and `states` (dict, key, value) that have to hold, for a call to be served.")
       .def("serve", &Entry::serve, "module"_a, "args"_a, "kwargs"_a,
-           "The result of the engine, `to_record` where the module has that and the call is plain, "
-           "or "
-           "`not_served` where anything else is to be done.")
+           "The result of the engine or, of a module that records, of the model; `not_served` where "
+           "anything else is to be done.")
       .def("is_transformed", &Entry::is_transformed,
            "Calls are traced, or compute otherwise than they say.");
 }

@@ -13,7 +13,7 @@ from .builders import device_type
 from .building import BuildJob, BuildResult, build_all
 from .cache import BuildCache, Staging, fingerprint
 from .engine_configs import EngineConfig
-from .exporting import ExportedGraph
+from .exported_graph import ExportedGraph
 from .python_engines import class_of, source_digest
 from .result import CandidateResult
 from .tune_options import TuneOptions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 
 from . import _core
+from .process_group import peak_memory
 from .user_messages import shorten
 
 __all__ = ["MIXED", "read_case", "serve", "to_devices", "write_case"]
@@ -113,7 +113,7 @@ class _Server:
     @staticmethod
     def peak_memory() -> int:
         """Bytes that this process held at most, the interpreter and torch included."""
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return peak_memory()
 
 
 def _same(before: torch.Tensor, after: torch.Tensor) -> bool:

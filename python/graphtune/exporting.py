@@ -12,9 +12,9 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,16 @@ import torch
 
 from .export_checks import EagerRun, StateWatch, find_random_ops
 from .export_cleanup import drop_empty_operands
+from .export_examples import make_example, sizes_of
 from .export_readback import (
     ExportError,
-    FixedAxis,
     ReadBack,
     find_conditions,
     user_inputs,
     user_outputs,
 )
-from .resizing import resize_tensors
+from .exported_graph import Alias, ExportedGraph
+from .flat_module import FlatModule
 from .size_expressions import (
     Ranges,
     Shape,
@@ -45,134 +46,9 @@ from .size_expressions import (
 )
 
 __all__ = [
-    "Alias",
     "ExportError",
-    "ExportedGraph",
-    "FixedAxis",
-    "FlatModule",
     "export_flat",
-    "make_example",
 ]
-
-
-class FlatModule(torch.nn.Module):
-    """A model seen as a function of the flat list of its call's tensors to the flat tuple of its result's tensors.
-
-    ``begin`` sees the arguments before the model runs; what it gives is called after, for more tensors of the result.
-    """
-
-    __call__: Callable[..., tuple[torch.Tensor, ...]]  # nn.Module's gives Any
-
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        rebuild: Callable[[list[torch.Tensor]], tuple[Sequence[Any], Mapping[str, Any]]],
-        flatten_output: Callable[[Any], list[torch.Tensor]],
-        begin: Callable[[Any, Any], Callable[[], list[torch.Tensor]]] | None = None,
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.training = model.training
-        self._rebuild = rebuild
-        self._flatten_output = flatten_output
-        self._begin = begin
-
-    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        args, kwargs = self._rebuild(list(tensors))
-        finish = None if self._begin is None else self._begin(args, kwargs)
-        result = self._flatten_output(self.model(*args, **kwargs))
-        return tuple(result if finish is None else [*result, *finish()])
-
-
-@dataclass(frozen=True)
-class Alias:
-    """An output that shares memory with an input: kind "same" (it is that tensor) or "view"."""
-
-    output: int
-    input: int
-    kind: str
-
-
-@dataclass(frozen=True)
-class ExportedGraph:
-    """What was exported. Shapes are in the caller's symbols; an output size that has no such name is None."""
-
-    path: str
-    shapes: list[list[Size]]
-    dtypes: list[str]
-    output_shapes: list[list[Size | None]]
-    output_dtypes: list[str]
-    ranges: dict[str, tuple[int, int]]  # where the program holds: at most what was asked for
-    narrowed: dict[str, tuple[int, int]]  # those of `ranges` that are less than what was asked for
-    conditions: list[str]  # what ranges can't say, e.g. "b*s0 <= 20" or "s0 % 4 == 0"
-    unified: list[list[str]]  # symbols that the program takes to be equal
-    fixed_axes: list[FixedAxis]
-    aliases: list[Alias]
-    mutated_inputs: list[int]
-    mutated_state: list[str]  # buffers, parameters and attributes that forward changes
-    random_ops: list[str]
-    unbacked_outputs: list[int]  # outputs whose sizes depend on values
-    torch_version: str
-    seconds: float
-    reason: str | None = None  # why this graph should not be tuned
-    program: Any = field(default=None, repr=False, compare=False)  # the ExportedProgram, not part of to_dict
-
-    def to_dict(self) -> dict[str, Any]:
-        result: dict[str, Any] = {k: v for k, v in vars(self).items() if k != "program"}
-        result["ranges"] = {name: list(span) for name, span in self.ranges.items()}
-        result["narrowed"] = {name: list(span) for name, span in self.narrowed.items()}
-        result["fixed_axes"] = [vars(axis) for axis in self.fixed_axes]
-        result["aliases"] = [vars(alias) for alias in self.aliases]
-        return result
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ExportedGraph:
-        values = dict(data)
-        values["ranges"] = {name: (int(s[0]), int(s[1])) for name, s in data["ranges"].items()}
-        values["narrowed"] = {name: (int(s[0]), int(s[1])) for name, s in data["narrowed"].items()}
-        values["fixed_axes"] = [FixedAxis(**axis) for axis in data["fixed_axes"]]
-        values["aliases"] = [Alias(**alias) for alias in data["aliases"]]
-        return cls(**values)
-
-    def holds_at(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the exported program is right for these sizes of the symbols."""
-        return holds_at(sizes, self.ranges, self.conditions)
-
-
-# --- example tensors ---------------------------------------------------------------------------------------------
-
-
-def _sizes_of(tensors: Sequence[torch.Tensor], shapes: Sequence[Shape]) -> dict[str, int]:
-    """The symbols' sizes in these tensors, from the axes that are a symbol alone."""
-    sizes: dict[str, int] = {}
-    for tensor, shape in zip(tensors, shapes, strict=True):
-        for have, size in zip(tensor.shape, shape, strict=True):
-            if isinstance(size, str) and symbols_of(size) == (size,):
-                sizes.setdefault(size, have)
-    return sizes
-
-
-def _choose_sizes(sizes: Mapping[str, int], shapes: Sequence[Shape], ranges: Ranges) -> dict[str, int]:
-    """Sizes for tracing: at least 2 and unlike each other and every fixed size, near the given ones."""
-    taken = {size for shape in shapes for size in shape if isinstance(size, int)}
-    chosen: dict[str, int] = {}
-    # The narrowest range has the least choice, so it chooses first.
-    for name in sorted(ranges, key=lambda n: (ranges[n][1] - ranges[n][0], n)):
-        low, high = ranges[name]
-        wish = min(max(sizes.get(name, low), low, 2), high)
-        near = sorted(range(low, min(high, low + 4096) + 1), key=lambda size: abs(size - wish))
-        free = [size for size in near if size >= 2 and size not in taken]
-        chosen[name] = free[0] if free else wish
-        taken.add(chosen[name])
-    return chosen
-
-
-def make_example(tensors: Sequence[torch.Tensor], shapes: Sequence[Shape], ranges: Ranges) -> list[torch.Tensor]:
-    """Contiguous tensors of distinct sizes >= 2 where the ranges allow it, made of the given ones."""
-    chosen = _choose_sizes(_sizes_of(tensors, shapes), shapes, ranges)
-    resized = resize_tensors([tensor.detach() for tensor in tensors], shapes, chosen)
-    # Each its own object: the exporter takes one tensor passed twice for one input.
-    return [tensor.clone(memory_format=torch.contiguous_format) for tensor in resized]
 
 
 # --- calling the exporter ----------------------------------------------------------------------------------------
@@ -403,7 +279,7 @@ def export_flat(
     for what, inputs, (outputs, _) in runs:
         if not outputs:
             raise ExportError("the result holds no tensor")
-        sizes = {**lowest, **_sizes_of(inputs, shapes)}
+        sizes = {**lowest, **sizes_of(inputs, shapes)}
         # Where forward writes to its state, a second run has other values by right; the reason says so.
         if holds_at(sizes, narrowed, conditions) and not (random_ops or watch.mutated_state):
             _compare_with_eager(program, what, inputs, outputs)

@@ -14,7 +14,7 @@ from . import _core
 from .argument_changes import ArgumentChanges, find_changes
 from .engine_worker import read_case, to_devices
 from .export_checks import StateWatch
-from .exporting import FlatModule
+from .flat_module import FlatModule
 from .probing import Point, Ranges
 from .size_expressions import evaluate, holds_at
 from .validation import Case, Verify

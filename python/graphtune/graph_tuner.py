@@ -16,7 +16,9 @@ from .config import config
 from .confirmation import confirm_plan
 from .contracts import widen
 from .errors import TuneError
-from .exporting import ExportedGraph, ExportError, FlatModule, export_flat
+from .exported_graph import ExportedGraph
+from .exporting import ExportError, export_flat
+from .flat_module import FlatModule
 from .graph_calls import Extent, GraphCalls, run_without_gradients
 from .index_ranges import find_index_ranges
 from .key_order import find_key_order

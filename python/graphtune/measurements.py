@@ -52,3 +52,7 @@ class Measurements:
     def slowdown(self, name: str, best: str, point: Point) -> Ratio:
         """The time of one over the time of another, round by round."""
         return self.turns.compare(name, best, str(point))
+
+    def is_told_apart(self, name: str, best: str, point: Point, tie: float) -> bool:
+        """Whether one is slower than another by more than ``tie`` for sure, the number of points considered."""
+        return self.turns.is_told_apart(name, best, str(point), tie)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ __all__ = [
     "end_group",
     "group_memory",
     "last_lines",
+    "peak_memory",
     "signal_group",
     "signal_name",
     "start_python",
@@ -108,6 +110,17 @@ def group_memory(process: subprocess.Popen[bytes]) -> int:
         except (OSError, IndexError):
             continue  # ended meanwhile
     return total
+
+
+def peak_memory() -> int:
+    """Bytes that this process held at most.
+
+    ``getrusage`` won't do: what it gives also counts the process that this one was forked from.
+    """
+    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    if found is None:
+        raise OSError("/proc/self/status has no VmHWM")
+    return int(found[1]) * 1024
 
 
 def available_memory() -> int:

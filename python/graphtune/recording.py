@@ -251,12 +251,12 @@ class RecordingModule(nn.Module):
         self._graphtune_note(sample, problem)
         return outputs
 
-    def _graphtune_note(self, sample: Any, problem: str) -> None:
+    def _graphtune_note(self, sample: Any, problem: str | None) -> None:
         """Keeps what a recorded call gave to keep, and says what went wrong."""
         if sample is not None:
             graph, place, *parts = sample
             self._graphtune_samples.setdefault(graph, {})[place] = RecordedSample(*parts)
-        if problem:
+        if problem is not None:
             self._warn_once(problem)
 
     def _graphtune_run_model(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

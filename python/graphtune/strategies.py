@@ -56,6 +56,11 @@ class Strategy:
         """Whether ``name`` may serve a point as well as the best: its time is within 1 %."""
         return self.time(measured, name, point) <= _LEVEL * self.time(measured, best, point)
 
+    def is_told_apart(self, measured: Measurements, name: str, best: str, point: Point) -> bool:
+        """Whether ``name`` is worse than the best for sure. Where it is not, the notes call it a tie: another
+        measurement could give another order."""
+        return not self.is_level(measured, name, best, point)
+
     def weight(self, measured: Measurements, point: Point) -> float:
         """How much a point counts where several plans are possible."""
         return measured.weights[point]
@@ -80,7 +85,7 @@ class Strategy:
             return -self.weight(measured, point) * loss
 
         plan = make_plan(measured.ranges, allowed, measured.engines, gain)
-        return Choice(plan, self._ties(level))
+        return Choice(plan, self._ties(measured, times, level))
 
     def _level(self, measured: Measurements, times: dict[str, float], point: Point, gate: float | None) -> list[str]:
         """Those that are as good as the best at a point."""
@@ -91,11 +96,15 @@ class Strategy:
             level.append(EAGER)
         return level
 
-    def _ties(self, level: dict[Point, list[str]]) -> list[str]:
+    def _ties(
+        self, measured: Measurements, times: dict[Point, dict[str, float]], level: dict[Point, list[str]]
+    ) -> list[str]:
         ties: dict[tuple[str, ...], list[str]] = {}
-        for point, names in level.items():
-            if len(names) > 1:
-                ties.setdefault(tuple(names), []).append(str(point))
+        for point, of in times.items():
+            best = min(of, key=lambda name: of[name])
+            tied = [n for n in of if n in level[point] or not self.is_told_apart(measured, n, best, point)]
+            if len(tied) > 1:
+                ties.setdefault(tuple(tied), []).append(str(point))
         return [f"a tie of {' and '.join(names)} at {'; '.join(points)}" for names, points in ties.items()]
 
 
@@ -107,6 +116,9 @@ class _Fastest(Strategy):
         if slowdown.value <= _LEVEL:
             return True
         return slowdown.value < _NEVER_LEVEL and (slowdown.low is None or slowdown.low <= _LEVEL)
+
+    def is_told_apart(self, measured: Measurements, name: str, best: str, point: Point) -> bool:
+        return measured.is_told_apart(name, best, point, _LEVEL - 1)
 
 
 class MaxThroughput(_Fastest):
@@ -160,6 +172,10 @@ class MinLatency(_Fastest):
         by_time = super().is_level if self.percentile == 50 else super(_Fastest, self).is_level
         return by_time(measured, name, best, point)
 
+    def is_told_apart(self, measured: Measurements, name: str, best: str, point: Point) -> bool:
+        by_time = super().is_told_apart if self.percentile == 50 else super(_Fastest, self).is_told_apart
+        return by_time(measured, name, best, point)
+
     def weight(self, measured: Measurements, point: Point) -> float:
         smallest = min(measured.batch_size(each) for each in measured.points)
         return measured.weights[point] if measured.batch_size(point) == smallest else 0.0
@@ -190,6 +206,11 @@ class LatencyBudget(_Fastest):
         if self._keeps(measured, name, point) != self._keeps(measured, best, point):
             return False
         return super().is_level(measured, name, best, point)
+
+    def is_told_apart(self, measured: Measurements, name: str, best: str, point: Point) -> bool:
+        if self._keeps(measured, name, point) != self._keeps(measured, best, point):
+            return True
+        return super().is_told_apart(measured, name, best, point)
 
     def choose(self, measured: Measurements, gate: float | None) -> Choice:
         choice = super().choose(measured, gate)

@@ -98,11 +98,25 @@ class TurnsResult:
     def ratio(self, name: str, size_key: str) -> Ratio:
         return self.compare(self.reference, name, size_key)
 
-    def compare(self, slow: str, fast: str, size_key: str) -> Ratio:
+    def compare(self, slow: str, fast: str, size_key: str, confidence: float | None = None) -> Ratio:
         """The time of one over the time of another, over the turns that both took."""
         ours, theirs = self.rounds[slow][size_key], self.rounds[fast][size_key]
         common = sorted(ours.keys() & theirs.keys())
-        return paired_ratio([ours[turn] for turn in common], [theirs[turn] for turn in common], self.confidence)
+        return paired_ratio(
+            [ours[turn] for turn in common], [theirs[turn] for turn in common], confidence or self.confidence
+        )
+
+    @property
+    def deciding_confidence(self) -> float:
+        """That of a decision at one size, so that those at all sizes together have ``confidence`` (Bonferroni)."""
+        return 1 - (1 - self.confidence) / max(1, len(self.rounds[self.reference]))
+
+    def is_told_apart(self, slow: str, fast: str, size_key: str, tie: float) -> bool:
+        """Whether one is slower than another by more than ``tie``, for sure: beyond the noise, or far behind."""
+        if self._is_far_behind(slow, fast, size_key):
+            return True
+        low = self.compare(slow, fast, size_key, self.deciding_confidence).low
+        return low is not None and low > 1 + tie
 
     def contenders(self, size_key: str) -> list[str]:
         """Those that no other was far ahead of in every turn that both took; all, while there are too few turns."""
@@ -236,5 +250,6 @@ def _is_settled(result: TurnsResult, size: str, min_rounds: int, tie: float) -> 
     """Whether the fastest is told apart from every other, or level with it for sure."""
     close = result.contenders(size)
     best = min(close, key=lambda name: result.median(name, size))
-    against = [result.compare(name, best, size) for name in close if name != best]
+    sure = result.deciding_confidence
+    against = [result.compare(name, best, size, sure) for name in close if name != best]
     return all(ratio.rounds >= min_rounds and separated(ratio, tie) for ratio in against)

@@ -96,12 +96,23 @@ def test_without_the_yardstick_figures_stand_as_measured(report: Any) -> None:
     assert rows["tuned `module(x, y)` over its engine"] == ["2.0 µs", "3.0 µs", "3.0 µs", "missed by 50%"]
 
 
+LOAD = [{"plan": "both", "loading": "in_turn", "load": 1.25, "first_call": 0.02, "memory": 321.4}]
+TOGETHER = {
+    "alternating": [{"size": [1, 6], "engine": "openvino", "alone": 0.004, "in_turn": 0.0042}],
+    "threads": [{"engine": "openvino", "what": "module", "two_threads_over_one": 1.9}],
+}
+
+
 def test_the_pages_own_prose_is_kept(report: Any) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    filled = report.fill(page, report.sections(CORE, CALLS))
+    sections = report.sections(CORE, CALLS, LOAD, TOGETHER)
+    filled = report.fill(page, sections)
+    assert "| both | `in_turn` | 1250 ms | 20 ms | 321 MB |" in filled
+    assert "| openvino beside the other, (1, 6) | 4.20 ms | 1.05x its time alone |" in filled
+    assert "| openvino, a tuned module |  | two threads 1.90x one |" in filled
     assert "| `minilm/openvino/8/64` | 97.0 ms |" in filled
     assert "2 cores of a processor, Python 3.11, torch 2.13.0; load 0.5 when it began." in filled
-    assert report.fill(filled, report.sections(CORE, CALLS)) == filled
+    assert report.fill(filled, sections) == filled
     prose = [line for line in page.splitlines() if line.startswith("#") or "<!--" in line]
     assert [line for line in filled.splitlines() if line in prose] == prose
     with pytest.raises(ValueError, match="0 places for the figures of 'other'"):

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 from graphtune.building import BuildJob, build, build_all, register_builder
-from graphtune.exporting import FlatModule, export_flat
+from graphtune.exporting import export_flat
+from graphtune.flat_module import FlatModule
 from torch import nn
 
 from graphtune import building

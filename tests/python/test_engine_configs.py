@@ -216,7 +216,8 @@ def test_a_provider_of_the_gpu_serves(build_cache: BuildCache, providers: tuple[
 @pytest.mark.gpu
 def test_aoti_is_built_for_the_device_of_the_program(tmp_path: Path) -> None:
     from graphtune.building import BuildJob, build
-    from graphtune.exporting import FlatModule, export_flat
+    from graphtune.exporting import export_flat
+    from graphtune.flat_module import FlatModule
 
     flat = FlatModule(torch.nn.Linear(3, 2).eval().cuda(), lambda tensors: (tensors, {}), lambda result: [result])
     x = torch.randn(2, 3, device="cuda")

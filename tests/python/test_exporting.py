@@ -5,15 +5,11 @@ import os
 
 import pytest
 import torch
-from graphtune.exporting import (
-    Alias,
-    ExportedGraph,
-    ExportError,
-    FixedAxis,
-    FlatModule,
-    export_flat,
-    make_example,
-)
+from graphtune.export_examples import make_example
+from graphtune.export_readback import FixedAxis
+from graphtune.exported_graph import Alias, ExportedGraph
+from graphtune.exporting import ExportError, export_flat
+from graphtune.flat_module import FlatModule
 from graphtune.resizing import resize_axis
 from graphtune.size_expressions import always_holds, evaluate, ranges_of, symbols_of
 from torch import nn

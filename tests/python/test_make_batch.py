@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -163,6 +164,45 @@ def test_types_of_elements(dtype: torch.dtype) -> None:
     result = resized(metadata, tensor, 3)
     assert result.dtype == dtype
     assert torch.equal(result.to(torch.float32), tensor.to(torch.float32)[[0, 1, 0]])
+
+
+def test_elements_of_less_than_a_byte() -> None:
+    metadata = learned((1, 2), make=lambda *shape: torch.zeros(shape, dtype=torch.uint8).view(torch.float4_e2m1fn_x2))
+    tensor = torch.tensor([[1, 2], [3, 4]], dtype=torch.uint8)
+    result = resized(metadata, tensor.view(torch.float4_e2m1fn_x2), 3)
+    assert torch.equal(result.view(torch.uint8), tensor[[0, 1, 0]])
+
+
+def test_a_trace_repeats_the_rows_that_it_is_given() -> None:
+    metadata = learned((1, 2))
+    traced = torch.jit.trace(lambda x: resized(metadata, x, 3), torch.zeros(2, 2), check_trace=False)
+    assert torch.equal(
+        traced(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), torch.tensor([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])
+    )
+
+
+def test_tensors_that_change_while_others_are_copied() -> None:
+    """The plan is of the sizes that the call had; a tensor that has others by then raises, or is left alone."""
+    metadata = learned((1, 2000), (1, 2000))
+    first, second = torch.rand(64, 2000), torch.rand(64, 2000)
+    stop = threading.Event()
+
+    def shrink() -> None:
+        while not stop.is_set():
+            second.resize_(8, 2000)
+            second.resize_(64, 2000)
+
+    thread = threading.Thread(target=shrink)
+    thread.start()
+    try:
+        for _ in range(200):
+            try:
+                metadata.make_batch((first, second), {}, 128)
+            except (ValueError, IndexError, RuntimeError) as error:
+                assert str(error)
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_meta_and_quantised_tensors() -> None:

@@ -3,6 +3,8 @@
 import json
 import os
 import random
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -34,6 +36,15 @@ def test_commands_and_results():
     with pytest.raises(WorkerFailure, match="closed"):
         worker.call("hello")
     worker.close()
+
+
+def test_peak_memory_is_the_processes_own():
+    code = "from graphtune.process_group import peak_memory; print(peak_memory())"
+    before = int(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+    large = b"x" * (before + 2**28)  # more than such a process ever has
+    beside = int(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+    del large
+    assert 2**20 < beside < before + 2**27
 
 
 def test_large_messages():

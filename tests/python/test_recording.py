@@ -181,6 +181,16 @@ def test_more_graphs_than_allowed() -> None:
     assert module.graph_specs[0].sample_count == 2
 
 
+@pytest.mark.parametrize("wrapper", [RecordingModule, graphtune.Module])
+def test_more_graphs_than_allowed_of_constants_that_are_no_unicode(wrapper: type[RecordingModule]) -> None:
+    """The reason why a call can't be recorded quotes them; the call itself is served all the same."""
+    with config.override(max_graphs=1):
+        module = wrapper(Lambda(lambda x, path: x + 1))
+    with pytest.warns(RuntimeWarning, match="max_graphs"):
+        for number in range(3):
+            assert module(torch.zeros(1), f"\udcff{number}.png").item() == 1
+
+
 def nested(depth: int) -> Any:
     result: Any = torch.zeros(1)
     for _ in range(depth):

@@ -77,6 +77,38 @@ def test_no_size_is_slower_than_eager():
     assert plan({"eager": size}) == [PlanEntry("eager")]
 
 
+def test_what_the_noise_does_not_tell_apart_is_said_also_where_the_faster_serves():
+    """Another measurement could give another order: those who ask for a plan twice shall know."""
+    noisy = measured({"eager": size, "aoti": lambda v: size(v) / 1.8, "openvino": lambda v: size(v) / 2}, rounds=16)
+    for blocks in noisy.turns.rounds["openvino"].values():
+        blocks |= {i: t * (1.5 if i % 3 == 0 else 1) for i, t in blocks.items()}
+    choice = MaxThroughput().choose(noisy, 1.01)
+    assert choice.plan == [PlanEntry("openvino")]
+    assert any("a tie of aoti and openvino at b=1, s0=3; " in note for note in choice.notes)
+    quiet = measured({"eager": size, "aoti": lambda v: size(v) / 1.8, "openvino": lambda v: size(v) / 2}, rounds=16)
+    assert not any("a tie" in note for note in MaxThroughput().choose(quiet, 1.01).notes)
+
+
+def test_decisions_at_many_sizes_are_as_sure_together_as_one_is_alone():
+    def turns(points):
+        return measured({"eager": size, "aoti": lambda v: size(v) / 1.05}, rounds=8, points=points).turns
+
+    one, many = turns(POINTS[:1]), turns(POINTS)
+    assert one.deciding_confidence == pytest.approx(0.95)
+    assert many.deciding_confidence == pytest.approx(1 - 0.05 / 12)
+    # Eight rounds that agree are enough for one size, and too few for twelve.
+    key = str(POINTS[0])
+    assert one.is_told_apart("eager", "aoti", key, 0.01)
+    assert not many.is_told_apart("eager", "aoti", key, 0.01)
+
+
+def test_a_tie_with_eager_is_said_also_where_its_median_is_ahead():
+    for slowdown in (1.005, 0.995):
+        choice = MaxThroughput().choose(measured({"eager": size, "aoti": lambda v, s=slowdown: size(v) * s}), 1.01)
+        assert choice.plan == [PlanEntry("eager")]
+        assert any("a tie of aoti and eager at b=1, s0=3; " in note for note in choice.notes)
+
+
 def test_the_gate_keeps_eager_and_can_be_opened():
     assert plan({"eager": size, "aoti": lambda v: size(v) / 1.005}) == [PlanEntry("eager")]
     assert plan({"eager": size, "aoti": lambda v: size(v) / 1.4}, gate=1.5) == [PlanEntry("eager")]

@@ -9,7 +9,8 @@ import pytest
 import torch
 from graphtune.building import BuildJob, BuildResult, build
 from graphtune.cache import BuildCache
-from graphtune.exporting import FlatModule, export_flat
+from graphtune.exporting import export_flat
+from graphtune.flat_module import FlatModule
 from graphtune.torchscript_graph import save_torchscript, torchscript_graph
 from torch import nn
 
