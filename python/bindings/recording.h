@@ -52,7 +52,7 @@ class CallRecorder {
   [[nodiscard]] nanobind::object finish(PendingCall& call, PyObject* outputs);
   struct RecordedCall {
     nanobind::object outputs;
-    nanobind::object sample;  ///< to keep, as finish() gives it, or None
+    nanobind::object sample;   ///< to keep, as finish() gives it, or None
     nanobind::object problem;  ///< why the call could not be recorded, or None
   };
   /// Both, around a call of `model`.

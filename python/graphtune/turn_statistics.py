@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median, stdev
 
-__all__ = ["Ratio", "median_interval", "paired_ratio", "quantile", "separated"]
+__all__ = ["Ratio", "chance_of_zero_mean", "median_interval", "paired_ratio", "quantile", "separated"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,35 @@ def paired_ratio(reference: Sequence[float], candidate: Sequence[float], confide
     interval = median_interval(ratios, confidence)
     low, high = interval if interval else (None, None)
     return Ratio(median(ratios), low, high, len(ratios))
+
+
+def chance_of_zero_mean(values: Sequence[float]) -> float:
+    """Student's test: how likely a mean at least so far from 0 is by chance; 1 for fewer than two values.
+
+    The distribution by Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+    """
+    count = len(values)
+    if count < 2:
+        return 1.0
+    center, spread = fmean(values), stdev(values)
+    if spread == 0:
+        return float(center == 0)
+    freedom = count - 1
+    angle = math.atan(abs(center) / (spread / math.sqrt(count)) / math.sqrt(freedom))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    if freedom % 2 == 0:
+        term = total = 1.0
+        for k in range(2, freedom - 1, 2):
+            term *= (k - 1) / k * cosine**2
+            total += term
+        return max(0.0, 1 - sine * total)
+    total = 0.0
+    if freedom > 1:
+        term = total = cosine
+        for k in range(3, freedom - 1, 2):
+            term *= (k - 1) / k * cosine**2
+            total += term
+    return max(0.0, 1 - 2 / math.pi * (angle + sine * total))
 
 
 def separated(ratio: Ratio, tie: float = 0.0) -> bool:

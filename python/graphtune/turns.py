@@ -9,17 +9,19 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, median
 from typing import Any, Protocol
 
 from .processes import Worker, WorkerFailure
-from .turn_statistics import Ratio, paired_ratio, quantile, separated
+from .turn_statistics import Ratio, chance_of_zero_mean, paired_ratio, quantile, separated
 
 __all__ = ["LocalParticipant", "Participant", "TurnsResult", "WorkerParticipant", "take_turns"]
 
 # Who is slower than another by so much, in each of so many rounds, is far behind at that size.
 _ROUNDS_TO_FALL_BEHIND = 3
 _FAR = 1.1
+# So far apart in the median of as many rounds two are not by noise.
+_BEYOND_NOISE = 1.5
 # The share of the budget that may go into telling those that are close apart; what is left completes the others.
 _FOR_DECIDING = 0.8
 
@@ -112,11 +114,18 @@ class TurnsResult:
         return 1 - (1 - self.confidence) / max(1, len(self.rounds[self.reference]))
 
     def is_told_apart(self, slow: str, fast: str, size_key: str, tie: float) -> bool:
-        """Whether one is slower than another by more than ``tie``, for sure: beyond the noise, or far behind."""
-        if self._is_far_behind(slow, fast, size_key):
+        """Whether one is slower than another by more than ``tie`` for sure: so far that no noise explains it, or beyond
+        the noise by the order of the rounds, which outliers don't move, or by their mean, for which fewer do."""
+        ratio = self.compare(slow, fast, size_key, self.deciding_confidence)
+        if self._is_far_behind(slow, fast, size_key) or (
+            ratio.rounds >= _ROUNDS_TO_FALL_BEHIND and ratio.value > _BEYOND_NOISE
+        ):
             return True
-        low = self.compare(slow, fast, size_key, self.deciding_confidence).low
-        return low is not None and low > 1 + tie
+        if ratio.low is not None and ratio.low > 1 + tie:
+            return True
+        ours, theirs = self.rounds[slow][size_key], self.rounds[fast][size_key]
+        logs = [math.log(ours[turn] / theirs[turn] / (1 + tie)) for turn in sorted(ours.keys() & theirs.keys())]
+        return ratio.value > 1 + tie and fmean(logs) > 0 and chance_of_zero_mean(logs) <= 1 - self.deciding_confidence
 
     def contenders(self, size_key: str) -> list[str]:
         """Those that no other was far ahead of in every turn that both took; all, while there are too few turns."""

@@ -118,6 +118,30 @@ def test_every_config_is_a_candidate_with_its_options(tuned: tuple[Any, Any, Pat
     assert {rows[name].backend for name in names} == {"openvino", "onnxruntime"}
 
 
+def test_other_precisions_and_ways_to_compile_are_built_and_judged_by_the_tolerance(build_cache: BuildCache) -> None:
+    torch.manual_seed(0)
+    module = graphtune.Module(torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh()).eval(), name="configured")
+    configs = (
+        graphtune.OpenVINOConfig(precision="bf16"),
+        graphtune.OpenVINOConfig(precision="f16"),
+        graphtune.AotiConfig(max_autotune=True),
+        graphtune.AotiConfig(freezing=False),
+    )
+    result = graphtune.tune(
+        module,
+        torch.randn(8, 6),
+        batch_sizes=[1, 2, 4],
+        progress=False,
+        backends=configs,
+        force="aoti(max_autotune=True)",
+        tolerances={"float32": (0.05, 0.05)},
+        measure_seconds=0,
+        cache=build_cache,
+    )
+    rows = {row.name: (row.status, row.reason) for row in result.graphs["configured"][0].candidates}
+    assert [rows[config.name][0] for config in configs] == ["valid", "valid", "chosen", "valid"], rows
+
+
 def test_a_provider_that_is_not_here_is_the_reason(tuned: tuple[Any, Any, Path]) -> None:
     row = tuned[0].graphs["configured"][0].candidates[3]
     assert row.name == "onnxruntime(providers=CUDA+CPU)"

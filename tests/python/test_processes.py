@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from graphtune.processes import Worker, WorkerDied, WorkerError, WorkerFailure, WorkerTimeout
-from graphtune.turn_statistics import Ratio, median_interval, paired_ratio, quantile, separated
+from graphtune.turn_statistics import Ratio, chance_of_zero_mean, median_interval, paired_ratio, quantile, separated
 from graphtune.turns import LocalParticipant, WorkerParticipant, take_turns
 
 ECHO = "misbehaving_builders:echo_worker"
@@ -140,6 +140,27 @@ def test_paired_ratio_cancels_what_hits_both():
     assert paired_ratio([2.0], [1.0]) == Ratio(2.0, None, None, 1)
     with pytest.raises(ValueError, match="1 and 2"):
         paired_ratio([1.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "chance"),  # by tables of the distribution
+    [
+        ([1.0, 3.0], 0.295167),
+        ([1.0, 2.0, 3.0], 0.074180),
+        ([1.0, 2.0, 3.0, 4.0], 0.030466),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 0.013236),
+        ([-1.0, 0.5, 2.0, 1.5, 0.0, 1.0, 0.25], 0.158797),
+    ],
+)
+def test_chance_of_zero_mean(values, chance):
+    assert chance_of_zero_mean(values) == pytest.approx(chance, abs=2e-6)
+    assert chance_of_zero_mean([-value for value in values]) == pytest.approx(chance, abs=2e-6)
+
+
+def test_chance_of_zero_mean_at_its_ends():
+    assert chance_of_zero_mean([]) == chance_of_zero_mean([5.0]) == 1
+    assert chance_of_zero_mean([0.0, 0.0]) == 1 and chance_of_zero_mean([2.0, 2.0]) == 0
+    assert chance_of_zero_mean([-1.0, 1.0]) == 1
 
 
 def test_separated():

@@ -89,9 +89,22 @@ def test_what_the_noise_does_not_tell_apart_is_said_also_where_the_faster_serves
     assert not any("a tie" in note for note in MaxThroughput().choose(quiet, 1.01).notes)
 
 
+def test_what_is_far_apart_is_told_apart_by_few_rounds_that_do_not_all_agree():
+    turns = measured(
+        {"eager": size, "aoti": lambda v: size(v) / 2.5, "openvino": lambda v: size(v) / 2}, rounds=5
+    ).turns
+    key = str(POINTS[0])
+    turns.rounds["aoti"][key][3] *= 4
+    assert turns.is_told_apart("eager", "aoti", key, 0.01)
+    assert not turns.is_told_apart("openvino", "aoti", key, 0.01)
+
+
 def test_decisions_at_many_sizes_are_as_sure_together_as_one_is_alone():
     def turns(points):
-        return measured({"eager": size, "aoti": lambda v: size(v) / 1.05}, rounds=8, points=points).turns
+        found = measured({"eager": size, "aoti": lambda v: size(v) / 1.05}, rounds=8, points=points).turns
+        for blocks in found.rounds["aoti"].values():
+            blocks |= {i: t * (1.03 if i % 2 else 0.96) for i, t in blocks.items()}
+        return found
 
     one, many = turns(POINTS[:1]), turns(POINTS)
     assert one.deciding_confidence == pytest.approx(0.95)
