@@ -45,7 +45,7 @@ def main() -> int:
 
     # The three lines that a user writes: wrap, tune, save. Nothing is said about shapes.
     module = graphtune.Module(model, name="minilm")
-    result = graphtune.tune(module, sentences, batch_sizes=BATCH_SIZES, collate=tokenize)
+    result = graphtune.tune(module, sentences, batch_sizes=BATCH_SIZES, collate=tokenize, measure_seconds=40)
     print(f"\n{result}\n")
     options.bundle.parent.mkdir(parents=True, exist_ok=True)
     graphtune.save(module, options.bundle)

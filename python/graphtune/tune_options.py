@@ -37,7 +37,7 @@ class TuneOptions:
     """
 
     backends: tuple[str | EngineConfig, ...] = ("openvino", "onnxruntime", "aoti")
-    measure_seconds: float = 40.0
+    measure_seconds: float = 60.0
     build_seconds: float = 900.0
     build_memory_share: float = 0.8
     builds_at_once: int = 2

@@ -17,10 +17,10 @@ from .turn_statistics import Ratio, chance_of_zero_mean, paired_ratio, quantile,
 
 __all__ = ["LocalParticipant", "Participant", "TurnsResult", "WorkerParticipant", "take_turns"]
 
-# Who is slower than another by so much, in each of so many rounds, is far behind at that size.
+# Who is slower than another in so many rounds is far behind at that size: by so much in each, or by so much in the
+# median, which no noise explains.
 _ROUNDS_TO_FALL_BEHIND = 3
 _FAR = 1.1
-# So far apart in the median of as many rounds two are not by noise.
 _BEYOND_NOISE = 1.5
 # The share of the budget that may go into telling those that are close apart; what is left completes the others.
 _FOR_DECIDING = 0.8
@@ -117,25 +117,21 @@ class TurnsResult:
         """Whether one is slower than another by more than ``tie`` for sure: so far that no noise explains it, or beyond
         the noise by the order of the rounds, which outliers don't move, or by their mean, for which fewer do."""
         ratio = self.compare(slow, fast, size_key, self.deciding_confidence)
-        if self._is_far_behind(slow, fast, size_key) or (
-            ratio.rounds >= _ROUNDS_TO_FALL_BEHIND and ratio.value > _BEYOND_NOISE
-        ):
-            return True
-        if ratio.low is not None and ratio.low > 1 + tie:
+        if self._is_far_behind(slow, fast, size_key) or (ratio.low is not None and ratio.low > 1 + tie):
             return True
         ours, theirs = self.rounds[slow][size_key], self.rounds[fast][size_key]
         logs = [math.log(ours[turn] / theirs[turn] / (1 + tie)) for turn in sorted(ours.keys() & theirs.keys())]
         return ratio.value > 1 + tie and fmean(logs) > 0 and chance_of_zero_mean(logs) <= 1 - self.deciding_confidence
 
     def contenders(self, size_key: str) -> list[str]:
-        """Those that no other was far ahead of in every turn that both took; all, while there are too few turns."""
+        """Those that no other was far ahead of in the turns that both took; all, while there are too few turns."""
         alive = [name for name in self.rounds if name not in self.failures]
         return [n for n in alive if not any(self._is_far_behind(n, other, size_key) for other in alive if other != n)]
 
     def _is_far_behind(self, name: str, other: str, size_key: str) -> bool:
         ours, theirs = self.rounds[name][size_key], self.rounds[other][size_key]
-        common = ours.keys() & theirs.keys()
-        return len(common) >= _ROUNDS_TO_FALL_BEHIND and all(ours[turn] > theirs[turn] * _FAR for turn in common)
+        ratios = [ours[turn] / theirs[turn] for turn in ours.keys() & theirs.keys()]
+        return len(ratios) >= _ROUNDS_TO_FALL_BEHIND and (min(ratios) > _FAR or median(ratios) > _BEYOND_NOISE)
 
     def to_dict(self) -> dict[str, Any]:
         measured = {n: [s for s, r in sizes.items() if r] for n, sizes in self.rounds.items() if n not in self.failures}
