@@ -243,7 +243,7 @@ def module_calls(backend: str) -> Iterator[Group]:
         Contestant("eager", calls(partial(model, x, y))),
     ]
     batch = torch.export.Dim("batch", min=1, max=64)
-    shapes = {"x": {0: batch}, "y": {0: batch}, "mode": None}
+    shapes = {"x": {0: batch}, "y": {0: batch}}
     exported = torch.export.export(model, (x, y), dynamic_shapes=shapes).module()
     traced = torch.jit.trace(model, (x, y))
     contestants += [
