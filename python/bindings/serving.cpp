@@ -162,9 +162,10 @@ void bind_serving(nb::module_& module) {
            "not_served"_a, "to_record"_a, "mode"_a, "hooks"_a, "states"_a,
            "`mode` is a ContextVar that has to be None, `hooks` are dicts that have to be empty, "
            "and `states` (dict, key, value) that have to hold, for a call to be served.")
-      .def("serve", &Entry::serve, "module"_a, "args"_a, "kwargs"_a,
-           "The result of the engine or, of a module that records, of the model; `not_served` where "
-           "anything else is to be done.")
+      .def(
+          "serve", &Entry::serve, "module"_a, "args"_a, "kwargs"_a,
+          "The result of the engine or, of a module that records, of the model; `not_served` where "
+          "anything else is to be done.")
       .def("is_transformed", &Entry::is_transformed,
            "Calls are traced, or compute otherwise than they say.");
 }
