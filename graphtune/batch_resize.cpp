@@ -107,16 +107,13 @@ class Gather {
       if (inner.source_stride != block_ || inner.target_stride != block_) {
         return;
       }
-      const bool is_whole = inner.current == inner.target;
-      if (is_whole) {
-        block_ *= inner.blocks * inner.target;
-      } else {
+      if (inner.current != inner.target) {
         inner_ = inner;
-      }
-      dimensions_.pop_back();
-      if (!is_whole) {
+        dimensions_.pop_back();
         return;
       }
+      block_ *= inner.blocks * inner.target;
+      dimensions_.pop_back();
     }
   }
 

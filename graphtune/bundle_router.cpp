@@ -60,8 +60,6 @@ class EngineLoader {
       job.engine = load(*job.stored, job.failure);
     } catch (const std::exception& error) {
       job.failure.reason = error.what();
-    } catch (...) {  // an engine's runtime may throw anything
-      job.failure.reason = "it threw what is no std::exception";
     }
   }
 
@@ -85,15 +83,9 @@ class EngineLoader {
     }
     const std::filesystem::path folder = folder_ / stored.folder;
     if (options_.loading == EngineLoading::OnFirstCall) {
-      return std::make_shared<LazyEngine>(
-          stored.backend, folder,
-          [&backend, folder, engine = options_.engine] { return backend.load(folder, engine); });
+      return std::make_shared<LazyEngine>(backend, folder, options_.engine);
     }
-    std::shared_ptr<Engine> engine = backend.load(folder, options_.engine);
-    if (engine == nullptr) {
-      failure.reason = "the backend gave no engine";
-    }
-    return engine;
+    return load_engine(backend, folder, options_.engine);
   }
 
   std::filesystem::path folder_;

@@ -2,15 +2,13 @@
 
 #include <exception>
 
+#include "graphtune/engines/registry.h"
 #include "graphtune/error.h"
 
 namespace graphtune {
 
-LazyEngine::LazyEngine(std::string backend, std::filesystem::path folder, Load load)
-    : backend_(std::move(backend)),
-      folder_(std::move(folder)),
-      load_(std::move(load)),
-      checked_(files()) {}
+LazyEngine::LazyEngine(Backend& backend, std::filesystem::path folder, EngineOptions options)
+    : backend_(backend), folder_(std::move(folder)), options_(options), checked_(files()) {}
 
 void LazyEngine::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
   std::call_once(once_, [this] {
@@ -18,8 +16,6 @@ void LazyEngine::run(std::span<const Tensor> inputs, std::vector<Tensor>& output
       engine_ = load();
     } catch (const std::exception& error) {
       failure_ = error.what();
-    } catch (...) {  // an engine's runtime may throw anything
-      failure_ = "it threw what is no std::exception";
     }
   });
   if (engine_ == nullptr) {
@@ -34,11 +30,7 @@ std::shared_ptr<Engine> LazyEngine::load() const {
         folder_.string() +
         ": its files were changed after the bundle was opened; load the bundle again");
   }
-  std::shared_ptr<Engine> engine = load_();
-  if (engine == nullptr) {
-    throw EngineError("the backend " + backend_ + " gave no engine");
-  }
-  return engine;
+  return load_engine(backend_, folder_, options_);
 }
 
 LazyEngine::Files LazyEngine::files() const {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,10 +20,10 @@ namespace graphtune {
 /// was checked.
 class LazyEngine final : public Engine {
  public:
-  using Load = std::function<std::shared_ptr<Engine>()>;
-  LazyEngine(std::string backend, std::filesystem::path folder, Load load);
+  /// `backend` lives as long as the engine: those that find_backend gives always do.
+  LazyEngine(Backend& backend, std::filesystem::path folder, EngineOptions options);
 
-  [[nodiscard]] std::string_view backend() const noexcept override { return backend_; }
+  [[nodiscard]] std::string_view backend() const noexcept override { return backend_.name(); }
   void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) override;
   /// Not known before it is loaded.
   [[nodiscard]] bool keeps_inputs() const noexcept override { return true; }
@@ -35,9 +34,9 @@ class LazyEngine final : public Engine {
   [[nodiscard]] Files files() const;
   [[nodiscard]] std::shared_ptr<Engine> load() const;
 
-  std::string backend_;
+  Backend& backend_;
   std::filesystem::path folder_;
-  Load load_;
+  EngineOptions options_;
   Files checked_;
   std::once_flag once_;
   std::shared_ptr<Engine> engine_;

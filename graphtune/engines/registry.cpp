@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -176,6 +177,22 @@ Backend& find_backend(std::string_view name) {
                   "engine of one's own has to be registered first (register_backend; in Python "
                   "graphtune.register_engine).",
                   name, tried));
+}
+
+std::shared_ptr<Engine> load_engine(Backend& backend, const std::filesystem::path& folder,
+                                    const EngineOptions& options) {
+  std::shared_ptr<Engine> engine;
+  try {
+    engine = backend.load(folder, options);
+  } catch (const std::exception&) {
+    throw;
+  } catch (...) {
+    throw EngineError(fmt::format("backend '{}': it threw what is no std::exception", backend.name()));
+  }
+  if (engine == nullptr) {
+    throw EngineError(fmt::format("backend '{}': it gave no engine", backend.name()));
+  }
+  return engine;
 }
 
 void register_backend(std::shared_ptr<Backend> backend) {

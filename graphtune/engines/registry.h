@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +17,13 @@ namespace graphtune {
 /// `graphtune/`. Throws EngineError saying where it looked and, for a library that would not open,
 /// the loader's own words. Thread safe.
 [[nodiscard]] GRAPHTUNE_API Backend& find_backend(std::string_view name);
+
+/// Has a backend load what a build wrote to `folder`. Throws what Backend::load does, and
+/// EngineError for what is no std::exception, which a runtime may throw, and where the backend
+/// gives nothing.
+[[nodiscard]] GRAPHTUNE_API std::shared_ptr<Engine> load_engine(Backend& backend,
+                                                                const std::filesystem::path& folder,
+                                                                const EngineOptions& options);
 
 /// Joins a backend of the user's own; replaces one of the same name, which lives on for those who
 /// use it. Throws ValueError for a name that find_backend would refuse. Thread safe.

@@ -110,12 +110,11 @@ at::Tensor resize_axis(const at::Tensor& tensor, const AxisResize& resize, RowIn
 /// its elements are its memory.
 bool is_plain_memory(PyObject* object, TensorView& view) {
   const at::Tensor& tensor = tensor_of(object);
-  return view_of(object, view) == TensorState::Plain && view.device == DeviceType::Cpu &&
-         view.strides != nullptr && view.data != nullptr && view.element_count() > 0 &&
+  return has_readable_memory(object, view) && view.device == DeviceType::Cpu &&
          item_size(view.dtype) == tensor.itemsize() &&  // not so for elements of less than a byte
          !(view.requires_grad && at::GradMode::is_enabled()) && !tensor.is_quantized() &&
-         !tensor.is_conj() && !tensor.is_neg() && !tensor._fw_grad(0).defined() &&
-         !c10::impl::dispatch_mode_enabled() && !at::tracer::impl::is_dispatch_enabled();
+         !tensor._fw_grad(0).defined() && !c10::impl::dispatch_mode_enabled() &&
+         !at::tracer::impl::is_dispatch_enabled();
 }
 
 /// The plan is of these sizes: another thread may have changed a tensor since it was made.

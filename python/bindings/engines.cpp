@@ -60,7 +60,7 @@ class LoadedEngine {
     if (const std::string reason = found.unavailable_reason(); !reason.empty()) {
       throw EngineError(backend + ": " + reason);
     }
-    engine_ = found.load(folder, EngineOptions{.threads = threads});
+    engine_ = load_engine(found, folder, EngineOptions{.threads = threads});
   }
 
   [[nodiscard]] std::string backend() const { return std::string(engine_->backend()); }

@@ -124,7 +124,7 @@ RoutedGraph make_graph(const GraphSpec& spec, const PlanEntries& plan,
     graph.plan = make_plan(plan);
     for (const auto& [name, backend, folder, threads] : engines) {
       graph.engines.push_back(
-          {name, find_backend(backend).load(folder, EngineOptions{.threads = threads})});
+          {name, load_engine(find_backend(backend), folder, EngineOptions{.threads = threads})});
     }
   }
   return graph;

@@ -184,11 +184,16 @@ Tensor to_core(PyObject* object) {
           facts.device_index};
 }
 
+bool has_readable_memory(PyObject* object, TensorView& view) {
+  const at::Tensor& tensor = unpack(object);
+  return view_of(object, view) == TensorState::Plain && view.data != nullptr &&
+         view.strides != nullptr && view.element_count() > 0 && !tensor.is_conj() &&
+         !tensor.is_neg();
+}
+
 Tensor to_engine(PyObject* object, bool may_lend) {
   TensorView view;
-  const at::Tensor& given = unpack(object);
-  if (may_lend && view_of(object, view) == TensorState::Plain && view.data != nullptr &&
-      view.strides != nullptr && view.is_contiguous() && !given.is_conj() && !given.is_neg()) {
+  if (may_lend && has_readable_memory(object, view) && view.is_contiguous()) {
     return {view.data, view.dtype, Dims(view.shape()),
             Dims({view.strides, static_cast<std::size_t>(view.rank)}),
             // Points at something and counts nothing.

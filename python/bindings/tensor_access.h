@@ -45,6 +45,10 @@ enum class TensorState : std::uint8_t {
 /// conjugations and negations are carried out (a copy then). Throws TypeError for other layouts and
 /// tensors without memory.
 [[nodiscard]] Tensor to_core(PyObject* tensor);
+/// Whether the tensor's values are what stands in its strided memory, so that it can be read there:
+/// not so where it stands for another one, is conjugated or negated lazily, or has no elements.
+/// Fills in `view` as view_of does.
+[[nodiscard]] bool has_readable_memory(PyObject* tensor, TensorView& view);
 /// A contiguous tensor for an engine. Where `may_lend`, the memory of one that is contiguous as it
 /// is stays the caller's: valid while the Python object lives, and is_lent().
 [[nodiscard]] Tensor to_engine(PyObject* tensor, bool may_lend);

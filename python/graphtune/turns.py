@@ -102,11 +102,7 @@ class TurnsResult:
 
     def compare(self, slow: str, fast: str, size_key: str, confidence: float | None = None) -> Ratio:
         """The time of one over the time of another, over the turns that both took."""
-        ours, theirs = self.rounds[slow][size_key], self.rounds[fast][size_key]
-        common = sorted(ours.keys() & theirs.keys())
-        return paired_ratio(
-            [ours[turn] for turn in common], [theirs[turn] for turn in common], confidence or self.confidence
-        )
+        return paired_ratio(*self._in_common(slow, fast, size_key), confidence or self.confidence)
 
     @property
     def deciding_confidence(self) -> float:
@@ -119,8 +115,8 @@ class TurnsResult:
         ratio = self.compare(slow, fast, size_key, self.deciding_confidence)
         if self._is_far_behind(slow, fast, size_key) or (ratio.low is not None and ratio.low > 1 + tie):
             return True
-        ours, theirs = self.rounds[slow][size_key], self.rounds[fast][size_key]
-        logs = [math.log(ours[turn] / theirs[turn] / (1 + tie)) for turn in sorted(ours.keys() & theirs.keys())]
+        pairs = zip(*self._in_common(slow, fast, size_key), strict=True)
+        logs = [math.log(ours / theirs / (1 + tie)) for ours, theirs in pairs]
         return ratio.value > 1 + tie and fmean(logs) > 0 and chance_of_zero_mean(logs) <= 1 - self.deciding_confidence
 
     def contenders(self, size_key: str) -> list[str]:
@@ -129,9 +125,15 @@ class TurnsResult:
         return [n for n in alive if not any(self._is_far_behind(n, other, size_key) for other in alive if other != n)]
 
     def _is_far_behind(self, name: str, other: str, size_key: str) -> bool:
-        ours, theirs = self.rounds[name][size_key], self.rounds[other][size_key]
-        ratios = [ours[turn] / theirs[turn] for turn in ours.keys() & theirs.keys()]
+        pairs = zip(*self._in_common(name, other, size_key), strict=True)
+        ratios = [ours / theirs for ours, theirs in pairs]
         return len(ratios) >= _ROUNDS_TO_FALL_BEHIND and (min(ratios) > _FAR or median(ratios) > _BEYOND_NOISE)
+
+    def _in_common(self, name: str, other: str, size_key: str) -> tuple[list[float], list[float]]:
+        """The times of two, turn by turn, of the turns that both took."""
+        ours, theirs = self.rounds[name][size_key], self.rounds[other][size_key]
+        turns = sorted(ours.keys() & theirs.keys())
+        return [ours[turn] for turn in turns], [theirs[turn] for turn in turns]
 
     def to_dict(self) -> dict[str, Any]:
         measured = {n: [s for s, r in sizes.items() if r] for n, sizes in self.rounds.items() if n not in self.failures}
