@@ -187,7 +187,8 @@ std::shared_ptr<Engine> load_engine(Backend& backend, const std::filesystem::pat
   } catch (const std::exception&) {
     throw;
   } catch (...) {
-    throw EngineError(fmt::format("backend '{}': it threw what is no std::exception", backend.name()));
+    throw EngineError(
+        fmt::format("backend '{}': it threw what is no std::exception", backend.name()));
   }
   if (engine == nullptr) {
     throw EngineError(fmt::format("backend '{}': it gave no engine", backend.name()));

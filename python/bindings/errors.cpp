@@ -65,6 +65,20 @@ void translate(const std::exception_ptr& exception, void*) {
 
 }  // namespace
 
+void set_python_error() noexcept {
+  try {
+    translate(std::current_exception(), nullptr);
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    set_error(PyExc_RuntimeError, error.what());
+  } catch (...) {
+    PyErr_SetString(PyExc_RuntimeError, "an exception of unknown type");
+  }
+}
+
 void bind_errors(nb::module_& module) {
   const nb::handle value_error = PyExc_ValueError;
   const nb::handle type_error = PyExc_TypeError;

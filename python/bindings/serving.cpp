@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
+#include "bindings/errors.h"
 #include "bindings/object.h"
 #include "bindings/recording.h"
 #include "bindings/stub_types.h"
@@ -79,6 +80,7 @@ class Surroundings {
 struct Names {
   static Object intern(const char* text) { return Object::steal(PyUnicode_InternFromString(text)); }
   Object quick = intern("_graphtune_quick");
+  Object call = intern("__call__");
   Object recorder = intern("_graphtune_recorder");
   Object wrapped = intern("_graphtune_wrapped");
   std::array<Object, 4> hooks = {intern("_forward_hooks"), intern("_forward_pre_hooks"),
@@ -87,42 +89,65 @@ struct Names {
 
 class Entry {
  public:
-  Entry(const nb::object& not_served, const nb::object& to_record, const nb::object& mode,
-        const AnySequence& hooks, const AnySequence& states)
-      : not_served_(Object::borrow(not_served.ptr())),
+  Entry(const nb::object& module_class, const nb::object& not_served, const nb::object& to_record,
+        const nb::object& mode, const AnySequence& hooks, const AnySequence& states)
+      : module_class_(Object::borrow(module_class.ptr())),
+        not_served_(Object::borrow(not_served.ptr())),
         to_record_(Object::borrow(to_record.ptr())),
         surroundings_(mode, hooks, states) {}
 
   [[nodiscard]] bool is_transformed() const { return surroundings_.are_transforming(); }
 
   /// The result, of an engine or, where a module has `to_record` in a router's place, of the model,
-  /// whose call is recorded; or `not_served`: then the long way finds out what is to be done, and
-  /// says it.
-  [[nodiscard]] nb::object serve(const nb::handle module, const nb::handle args,
-                                 const nb::handle kwargs) const {
+  /// whose call is recorded. Where anything else is to be done, nn.Module's own call leads to
+  /// `forward`, which finds out what, and says it. `kwargs` is a dict or null.
+  [[nodiscard]] Object call(PyObject* module, PyObject* args, PyObject* kwargs) const {
+    Object result = serve(module, args, kwargs);
+    return result ? result : call_forward(module, args, kwargs);
+  }
+
+  /// The same without the long way: `not_served` then.
+  [[nodiscard]] nb::object serve_known(const nb::handle module, const nb::handle args,
+                                       const nb::handle kwargs) const {
     if (!PyTuple_CheckExact(args.ptr()) || !PyDict_CheckExact(kwargs.ptr())) {
       throw TypeError("args must be a tuple, kwargs a dict");
     }
-    const Object own = Object::steal(PyObject_GenericGetDict(module.ptr(), nullptr));
-    PyObject* router = PyDict_GetItem(own.get(), names_.quick.get());
-    const TunedRouter* tuned = nullptr;
-    if (router == nullptr || router == Py_None || has_hooks(own.get()) ||
-        !surroundings_.are_plain()) {
-      return nb::borrow(not_served_.get());
-    }
-    if (router == to_record_.get()) {
-      return record(module, own.get(), args.ptr(), kwargs.ptr());
-    }
-    if (!nb::try_cast(nb::handle(router), tuned)) {
-      return nb::borrow(not_served_.get());
-    }
-    // The engines may be replaced by another thread while one of them runs.
-    const Object held = Object::borrow(router);
-    Object result = tuned->serve_known(args.ptr(), kwargs.ptr(), at::GradMode::is_enabled());
+    Object result = serve(module.ptr(), args.ptr(), kwargs.ptr());
     return result ? nb::steal(result.release()) : nb::borrow(not_served_.get());
   }
 
  private:
+  [[nodiscard]] Object serve(PyObject* module, PyObject* args, PyObject* kwargs) const {
+    const Object own = Object::steal(PyObject_GenericGetDict(module, nullptr));
+    PyObject* router = PyDict_GetItem(own.get(), names_.quick.get());
+    const TunedRouter* tuned = nullptr;
+    if (router == nullptr || router == Py_None || has_hooks(own.get()) ||
+        !surroundings_.are_plain()) {
+      return {};
+    }
+    if (router == to_record_.get()) {
+      return record(module, own.get(), args, kwargs);
+    }
+    if (!nb::try_cast(nb::handle(router), tuned)) {
+      return {};
+    }
+    // The engines may be replaced by another thread while one of them runs.
+    const Object held = Object::borrow(router);
+    return tuned->serve_known(args, kwargs, at::GradMode::is_enabled());
+  }
+
+  [[nodiscard]] Object call_forward(PyObject* module, PyObject* args, PyObject* kwargs) const {
+    // Looked up anew: torch.fx replaces it while it traces.
+    const Object function = Object::steal(PyObject_GetAttr(module_class_.get(), names_.call.get()));
+    const Py_ssize_t count = PyTuple_GET_SIZE(args);
+    const Object all = Object::steal(PyTuple_New(count + 1));
+    PyTuple_SET_ITEM(all.get(), 0, Py_NewRef(module));
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyTuple_SET_ITEM(all.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(args, i)));
+    }
+    return Object::steal(PyObject_Call(function.get(), all.get(), kwargs));
+  }
+
   [[nodiscard]] bool has_hooks(PyObject* own) const {
     return std::any_of(names_.hooks.begin(), names_.hooks.end(), [&](const Object& name) {
       PyObject* hooks = PyDict_GetItem(own, name.get());
@@ -130,40 +155,76 @@ class Entry {
     });
   }
 
-  [[nodiscard]] nb::object record(const nb::handle module, PyObject* own, PyObject* args,
-                                  PyObject* kwargs) const {
+  [[nodiscard]] Object record(PyObject* module, PyObject* own, PyObject* args,
+                              PyObject* kwargs) const {
     // Held: the model may do anything, also with its wrapper.
     const Object recorder = Object::borrow(PyDict_GetItem(own, names_.recorder.get()));
     const Object wrapped = Object::borrow(PyDict_GetItem(own, names_.wrapped.get()));
     CallRecorder* calls = nullptr;
     if (!recorder || !wrapped || !nb::try_cast(nb::handle(recorder.get()), calls)) {
-      return nb::borrow(not_served_.get());
+      return {};
     }
-    auto [outputs, sample, problem] = calls->record(wrapped.get(), args, kwargs);
+    const Object named = kwargs != nullptr ? Object::borrow(kwargs) : Object::steal(PyDict_New());
+    auto [outputs, sample, problem] = calls->record(wrapped.get(), args, named.get());
     if (!sample.is_none() || !problem.is_none()) {
-      module.attr("_graphtune_note")(sample, problem);
+      nb::handle(module).attr("_graphtune_note")(sample, problem);
     }
-    return outputs;
+    return Object::steal(outputs.release().ptr());
   }
 
+  Object module_class_;
   Object not_served_;
   Object to_record_;
   Surroundings surroundings_;
   Names names_;
 };
 
+const Entry* entry_of_calls = nullptr;  // stays as long as the process
+
+PyObject* call_module(PyObject* module, PyObject* args, PyObject* kwargs) noexcept {
+  try {
+    return entry_of_calls->call(module, args, kwargs).release();
+  } catch (...) {
+    set_python_error();
+    return nullptr;
+  }
+}
+
+/// Has instances of a class called through `entry`, as those of a type that is written in C: the
+/// interpreter looks no `__call__` up. It goes back to that by itself where somebody gives the
+/// class another one; a class made of this one needs to be given here again.
+void take_calls_of(const nb::handle entry, const nb::handle module_class) {
+  auto* const type = reinterpret_cast<PyTypeObject*>(module_class.ptr());
+  if (!PyType_Check(module_class.ptr()) || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+    throw TypeError("module_class must be a class made in Python");
+  }
+  const Entry* const given = nb::cast<const Entry*>(entry);
+  if (entry_of_calls == nullptr) {
+    entry.inc_ref();
+    entry_of_calls = given;
+  } else if (entry_of_calls != given) {
+    throw ValueError("calls are taken by another CallEntry already");
+  }
+  type->tp_call = call_module;
+  PyType_Modified(type);
+}
+
 }  // namespace
 
 void bind_serving(nb::module_& module) {
   nb::class_<Entry>(module, "CallEntry",
                     "Serves calls of wrapped modules whose form is known, in one step.")
-      .def(nb::init<const nb::object&, const nb::object&, const nb::object&, const AnySequence&,
-                    const AnySequence&>(),
-           "not_served"_a, "to_record"_a, "mode"_a, "hooks"_a, "states"_a,
-           "`mode` is a ContextVar that has to be None, `hooks` are dicts that have to be empty, "
-           "and `states` (dict, key, value) that have to hold, for a call to be served.")
+      .def(nb::init<const nb::object&, const nb::object&, const nb::object&, const nb::object&,
+                    const AnySequence&, const AnySequence&>(),
+           "module_class"_a, "not_served"_a, "to_record"_a, "mode"_a, "hooks"_a, "states"_a,
+           "`module_class` is nn.Module, whose own call leads to `forward`. `mode` is a ContextVar "
+           "that has to be None, `hooks` are dicts that have to be empty, and `states` (dict, key, "
+           "value) that have to hold, for a call to be served.")
+      .def("take_calls_of", &take_calls_of, "module_class"_a,
+           "Has instances of a class called by this entry, without a frame of Python's: they are "
+           "served, or go on to `forward`.")
       .def(
-          "serve", &Entry::serve, "module"_a, "args"_a, "kwargs"_a,
+          "serve", &Entry::serve_known, "module"_a, "args"_a, "kwargs"_a,
           "The result of the engine or, of a module that records, of the model; `not_served` where "
           "anything else is to be done.")
       .def("is_transformed", &Entry::is_transformed,

@@ -24,7 +24,7 @@ from .graph_calls import GraphCalls, Sample
 from .graph_tuner import GraphTuner, TunedGraph
 from .recording import RecordingModule
 from .result import GraphResult, TuneResult
-from .serving import NOT_SERVED, TO_RECORD, is_transformed, serve_known, tuned_router
+from .serving import TO_RECORD, is_transformed, take_calls_of, tuned_router
 from .settling import settle_ambiguities
 from .tune_options import TuneOptions
 from .tuner import make_options, require_eval
@@ -73,11 +73,13 @@ class Module(RecordingModule):
     # --- calls --------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not is_compiling():
-            result = serve_known(self, args, kwargs)
-            if result is not NOT_SERVED:
-                return result
+        # The compiler reads this, and explicit calls of it come here; others are taken before (see __init_subclass__).
         return super().__call__(*args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__call__ is Module.__call__:
+            take_calls_of(cls)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if is_compiling():  # the compiler can't look into a context variable
@@ -259,6 +261,9 @@ class Module(RecordingModule):
                 "model)"
             )
         return super().__reduce_ex__(protocol)
+
+
+take_calls_of(Module)
 
 
 def weights_digest(model: torch.nn.Module) -> str:

@@ -13,7 +13,7 @@ from . import _core
 from .call_mode import call_mode_variable
 from .recording import RecordingModule
 
-__all__ = ["NOT_SERVED", "TO_RECORD", "is_transformed", "serve_known", "tuned_router"]
+__all__ = ["NOT_SERVED", "TO_RECORD", "is_transformed", "serve_known", "take_calls_of", "tuned_router"]
 
 #: What ``serve_known`` gives where a call has to go the long way, through ``forward``.
 NOT_SERVED: Final = object()
@@ -29,11 +29,12 @@ def _call_entry() -> _core.CallEntry:
     untraced = [
         (vars(forward_ad), "_current_level", -1),
         (vars(torch.fx._symbolic_trace), "_is_fx_tracing_flag", False),
+        (vars(torch.compiler), "_is_compiling_flag", False),
     ]
     for names, name, _ in untraced:
         if name not in names:
             raise ImportError(f"this version of torch has no {name}, by which graphtune sees that a call is traced")
-    return _core.CallEntry(NOT_SERVED, TO_RECORD, call_mode_variable, hooks, untraced)
+    return _core.CallEntry(torch.nn.Module, NOT_SERVED, TO_RECORD, call_mode_variable, hooks, untraced)
 
 
 _entry = _call_entry()
@@ -42,6 +43,10 @@ _entry = _call_entry()
 #: the model of a module that records. What ``Module.forward`` checks is checked; where anything else is to be done,
 #: ``NOT_SERVED``.
 serve_known = _entry.serve
+
+#: ``take_calls_of(class)``: calls of its instances go from the interpreter to ``serve_known``, and only where that has
+#: nothing to give on to ``nn.Module.__call__``, so to ``forward``.
+take_calls_of = _entry.take_calls_of
 
 
 def tuned_router(

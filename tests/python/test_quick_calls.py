@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import torch
 from graphtune.cache import BuildCache
 from graphtune.call_mode import inactive
-from graphtune.serving import NOT_SERVED, serve_known
+from graphtune.serving import NOT_SERVED, serve_known, take_calls_of
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -303,3 +304,108 @@ def test_compiled_models_may_hold_a_tuned_module(tuned: graphtune.Module) -> Non
     with torch.no_grad():
         tuned(**call)
         torch.testing.assert_close(compiled(**call), tuned.wrapped(**call)["y"][0])
+
+
+def python_frames(call: Callable[[], object]) -> list[str]:
+    """The functions of Python that ran, but for the call's own lambda."""
+    names: list[str] = []
+    sys.setprofile(lambda frame, event, _: names.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return [name for name in names if "<lambda>" not in name]
+
+
+@torch.no_grad()
+def test_the_interpreter_calls_the_core_itself(tuned: graphtune.Module) -> None:
+    call = sample(2, 4)
+    assert "forward" in python_frames(lambda: tuned(**call))
+    assert python_frames(lambda: tuned(**call)) == []
+    hook = tuned.register_forward_hook(lambda module, args, result: None)
+    assert "forward" in python_frames(lambda: tuned(**call))
+    hook.remove()
+    assert python_frames(lambda: tuned(**call)) == []
+    torch.testing.assert_close(tuned.__call__(**call)["y"], tuned(**call)["y"])
+
+
+def test_classes_of_the_users_are_called_as_they_say() -> None:
+    class Plain(graphtune.Module):
+        pass
+
+    class Own(graphtune.Module):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return super().__call__(*args, **kwargs) + 1
+
+    class Later(graphtune.Module):
+        pass
+
+    model = nn.Linear(2, 2)
+    x = torch.ones(1, 2)
+    plain, own, later = Plain(model), Own(model), Later(model)
+    expected = model(x)
+    assert torch.equal(plain(x), expected)
+    assert torch.equal(own(x), expected + 1)
+    assert torch.equal(later(x), expected)
+    Later.__call__ = lambda self, *args: "mine"  # type: ignore[method-assign,assignment]
+    assert later(x) == "mine"
+    del Later.__call__
+    assert torch.equal(later(x), expected)
+    assert [module.stats()["calls"] for module in (plain, own, later)] == [1, 1, 2]
+
+
+def test_a_replaced_call_of_all_modules_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    original = nn.Module.__call__
+
+    def watching(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        seen.append(type(self).__name__)
+        return original(self, *args, **kwargs)
+
+    model = nn.Linear(2, 2)
+    module = graphtune.Module(model)
+    x = torch.ones(1, 2)
+    with monkeypatch.context() as patch, inactive():
+        patch.setattr(nn.Module, "__call__", watching)
+        assert torch.equal(module(x), model(x))
+    assert seen == ["Module", "Linear", "Linear"]
+    assert torch.equal(module(x), model(x))
+    assert module.stats()["calls"] == 1
+
+
+def test_what_a_model_raises_comes_out_as_it_was(tuned: graphtune.Module) -> None:
+    class OddError(Exception):
+        pass
+
+    fault = OddError("of the model")
+
+    class Failing(nn.Module):
+        def forward(self, x: torch.Tensor, y: int = 0) -> torch.Tensor:
+            raise fault
+
+    module = graphtune.Module(Failing())
+    for call in (lambda: module(torch.ones(1)), lambda: module(x=torch.ones(1), y=2)):
+        with pytest.raises(OddError) as caught:
+            call()
+        assert caught.value is fault
+        assert "forward" in [entry.name for entry in caught.traceback]
+        fault.__traceback__ = None
+    with pytest.raises(TypeError):
+        module(torch.ones(1), z=1)
+    with pytest.raises(graphtune.MissError, match="the call is of none of the"), torch.no_grad():
+        tuned(torch.ones(1))
+    with pytest.raises(TypeError, match="module_class must be a class made in Python"):
+        take_calls_of(int)
+    with pytest.raises(TypeError):
+        take_calls_of(nn.Linear(2, 2))  # type: ignore[arg-type]
+
+
+def test_calls_nest_as_deep_as_the_interpreter_allows() -> None:
+    class Deep(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return module(x)
+
+    module = graphtune.Module(Deep())
+    with pytest.raises(RecursionError):
+        module(torch.ones(1))
+    assert module.graph_specs == []

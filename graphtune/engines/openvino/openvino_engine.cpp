@@ -3,6 +3,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -267,7 +268,12 @@ class OpenVinoBackend final : public Backend {
       map[name] = value == "true" ? "YES" : value == "false" ? "NO" : value;  // OpenVINO's words
     }
     if (const int threads = file.thread_count(options.threads); threads > 0) {
-      map.insert_or_assign(ov::inference_num_threads.name(), threads);
+      // A stream runs one call at a time, with its share of the threads: as many callers as the
+      // processor has room for are served at once. They share the weights.
+      const int cores = static_cast<int>(std::thread::hardware_concurrency());
+      const int streams = std::max(1, cores / threads);
+      map.insert_or_assign(ov::num_streams.name(), ov::streams::Num(streams));
+      map.insert_or_assign(ov::inference_num_threads.name(), threads * streams);
     }
     map.insert_or_assign(ov::cache_dir.name(),
                          std::string());  // an engine writes no files, whatever its options say

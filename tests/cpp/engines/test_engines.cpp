@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -127,8 +128,7 @@ TEST_P(Engines, OutputsSurviveLaterCallsAndTheEngine) {
   }
 }
 
-TEST_P(Engines, EightThreadsWithDistinctInputs) {
-  const std::shared_ptr<Engine> engine = load("mixed");
+void call_by_eight_threads(const std::shared_ptr<Engine>& engine) {
   const Cases stored = read_cases("mixed");
   constexpr int kThreads = 8;
   constexpr int kCalls = 200;
@@ -143,7 +143,7 @@ TEST_P(Engines, EightThreadsWithDistinctInputs) {
         own.inputs.push_back(copy);
       }
       *own.inputs[3].data_as<float>() = static_cast<float>(t + 1);
-      own.outputs = run(*engine, own.inputs);
+      engine->run(own.inputs, own.outputs);
       calls[t].push_back(std::move(own));
     }
   }
@@ -178,6 +178,13 @@ TEST_P(Engines, EightThreadsWithDistinctInputs) {
   }
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(done, kThreads * kCalls);
+}
+
+TEST_P(Engines, EightThreadsWithDistinctInputs) { call_by_eight_threads(load("mixed")); }
+
+// Where a call has one thread, several may run side by side.
+TEST_P(Engines, EightThreadsOfOneThreadEach) {
+  call_by_eight_threads(load("mixed", {.threads = 1}));
 }
 
 TEST_P(Engines, EnginesLiveSideBySide) {
@@ -217,10 +224,17 @@ TEST_P(Engines, MemoryStaysFlatOverManyLengths) {
       ASSERT_EQ(outputs.at(0).sizes()[1], length);
     }
   };
-  // The runtimes keep what they prepared for a size, up to a limit: the first rounds may grow.
-  run_all_lengths();
-  run_all_lengths();
-  const std::size_t before = resident_kilobytes();
+  // The runtimes keep what they prepared for a size, up to a limit, some for each of several
+  // streams that take turns: the first rounds may grow.
+  constexpr int kWarmUp = 24;
+  std::size_t before = 0;
+  for (int round = 0; round < kWarmUp; ++round) {
+    const std::size_t last = std::exchange(before, resident_kilobytes());
+    if (round > 2 && before <= last + 512) {
+      break;
+    }
+    run_all_lengths();
+  }
   for (int round = 0; round < 4; ++round) {
     run_all_lengths();
   }
