@@ -67,8 +67,7 @@ void bench(const BenchOptions& options) {
   if (!options.input.empty()) {
     tensors = read_safetensors(options.input);
   }
-  const Module module = load_module(choose_bundle(options.bundle, options.module), options.threads,
-                                    options.allow_native_code);
+  const Module module = load_module(choose_bundle(options.bundle, options.module), options.load);
   Bench measured(module, options.seconds);
   if (tensors) {
     for (const NamedCall& call : make_calls(*tensors, module.bundle())) {

@@ -24,9 +24,8 @@ struct RunOptions {
   std::filesystem::path output;  ///< empty: results are not written
   std::filesystem::path report;  ///< empty: no report
   std::string graph;             ///< empty: the first that the names fit
-  int threads = 0;
   int repeat = 1;
-  bool allow_native_code = false;
+  LoadOptions load;
 };
 /// Runs the calls of a safetensors file.
 void run(const RunOptions& options);
@@ -36,8 +35,7 @@ struct BenchOptions {
   std::string module;           ///< of a folder of several
   std::filesystem::path input;  ///< empty: calls are made up
   double seconds = 1.0;         ///< for each call
-  int threads = 0;
-  bool allow_native_code = false;
+  LoadOptions load;
 };
 /// Measures calls.
 void bench(const BenchOptions& options);
@@ -57,8 +55,7 @@ void list_modules(const std::filesystem::path& path, bool json);
 [[nodiscard]] std::uint64_t bundle_bytes(const Bundle& bundle);
 
 /// Loads a bundle for use; tells of engines that were left out on stderr.
-[[nodiscard]] Module load_module(const std::filesystem::path& bundle, int threads,
-                                 bool allow_native_code);
+[[nodiscard]] Module load_module(const std::filesystem::path& bundle, const LoadOptions& options);
 
 /// How calls are named in safetensors files, for --help.
 [[nodiscard]] std::string naming_help();

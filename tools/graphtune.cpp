@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -36,13 +37,23 @@ void add_bundle(CLI::App& command, Options& options) {
       ->check(not_empty());
 }
 
-template <typename Options>
-void add_engine_options(CLI::App& command, Options& options) {
+void add_load_options(CLI::App& command, graphtune::LoadOptions& options) {
+  using graphtune::EngineLoading;
+  static const std::map<std::string, EngineLoading> kLoading = {
+      {"in-turn", EngineLoading::InTurn},
+      {"in-parallel", EngineLoading::InParallel},
+      {"on-first-call", EngineLoading::OnFirstCall}};
   command
-      .add_option("--threads", options.threads, "Threads of each engine; 0: the runtime's choice")
+      .add_option("--threads", options.engine.threads,
+                  "Threads of each engine; 0: those that it was tuned with")
       ->check(CLI::Range(0, 4096));
-  command.add_flag(
-      "--allow-native-code", options.allow_native_code,
+  command
+      .add_option_function<std::string>(
+          "--loading", [&options](const std::string& text) { options.loading = kLoading.at(text); },
+          "When the engines are loaded; default in-turn")
+      ->check(CLI::IsMember({"in-turn", "in-parallel", "on-first-call"}));
+  command.add_flag_callback(
+      "--allow-native-code", [&options] { options.allow_native_code = true; },
       "Load native code (AOTInductor) from a bundle that was built on another machine");
 }
 
@@ -70,7 +81,7 @@ void add_run(CLI::App& app) {
   command
       ->add_option("--repeat", options->repeat, "Times each call, after one to warm up; default 1")
       ->check(CLI::Range(1, 1'000'000));
-  add_engine_options(*command, *options);
+  add_load_options(*command, options->load);
   command->footer(naming_help());
   command->callback([options] { run(*options); });
 }
@@ -84,7 +95,7 @@ void add_bench(CLI::App& app) {
       ->check(not_empty());
   command->add_option("--seconds", options->seconds, "Time for each size; default 1")
       ->check(CLI::Range(0.001, 3600.0));
-  add_engine_options(*command, *options);
+  add_load_options(*command, options->load);
   command->footer(naming_help());
   command->callback([options] { bench(*options); });
 }

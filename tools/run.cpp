@@ -52,12 +52,7 @@ void write_report(const RunOptions& options, const Module& module, Json calls) {
 
 }  // namespace
 
-Module load_module(const std::filesystem::path& bundle, int threads, bool allow_native_code) {
-  LoadOptions options;
-  options.engine.threads = threads;
-  if (allow_native_code) {
-    options.allow_native_code = true;
-  }
+Module load_module(const std::filesystem::path& bundle, const LoadOptions& options) {
   Module module = Module::load(bundle, options);
   for (const std::string& problem : module.problems()) {
     fmt::print(stderr, "graphtune: {}\n", problem);
@@ -88,8 +83,7 @@ Measured measure(const Module& module, const NamedCall& call, int repeat, Value&
 
 void run(const RunOptions& options) {
   const NamedTensors tensors = read_safetensors(options.input);
-  const Module module = load_module(choose_bundle(options.bundle, options.module), options.threads,
-                                    options.allow_native_code);
+  const Module module = load_module(choose_bundle(options.bundle, options.module), options.load);
   NamedTensors written;
   std::vector<Value> results;  // keep the memory of what is written
   Json report = Json::array();

@@ -131,6 +131,7 @@ TEST_F(Cli, UsageErrorsHaveStatusTwo) {
         {"run", bundle_, "--input", "x", "--output", ""},
         {"run", bundle_, "--input", "x", "--report", ""},
         {"run", bundle_, "--input", "x", "--graph", ""},
+        {"run", bundle_, "--input", "x", "--loading", "later"},
         {"bench", bundle_, "--input", ""},
         {"inspect", ""},
         {"bench", bundle_, "--seconds", "soon"}}) {
@@ -372,6 +373,20 @@ TEST_F(Cli, AnEngineThatWasLeftOutIsTold) {
   EXPECT_THAT(done.err,
               HasSubstr("graphtune: graph_0: engine small was left out: needs another machine"));
   EXPECT_THAT(done.out, HasSubstr("graph_0 large: "));
+}
+
+TEST_F(Cli, EnginesAreLoadedWhenTheCallerSays) {
+  write_text(sample_.source("small"), R"({"broken": "needs another machine"})");
+  sample_.write();
+  const std::string input = write_input({{"input_ids", ids({2, 5})}});
+  for (const char* loading : {"in-turn", "in-parallel"}) {
+    const Finished done = run_tool({"run", bundle_, "--input", input, "--loading", loading});
+    EXPECT_EQ(done.status, 0) << done.err;
+    EXPECT_THAT(done.err, HasSubstr("engine small was left out"));
+  }
+  const Finished late = run_tool({"run", bundle_, "--input", input, "--loading", "on-first-call"});
+  EXPECT_EQ(late.status, 1);  // the engine of this call is the broken one
+  EXPECT_THAT(late.err, HasSubstr("needs another machine"));
 }
 
 /// forward(inputs, scale): an object that holds tensors, and a constant.
