@@ -68,6 +68,7 @@ def targets(figures: Figures) -> list[Target]:
     recorded, model = "graphtune module(x, y), recorded", "the model alone"
     return [
         Target("route a call of 5 tensors in C++", 0.1, "routing in C++", "route_known/graphs:1"),
+        Target("the same from Python objects", 0.5, "routing from Python", "graphtune, from Python objects"),
         Target("tuned `module(x, y)` over its engine", 2.0, one, module, engine),
         Target("a call while 64 graphs rotate, over one graph", 1.1, turn, many, over="graphtune, graphs: 1"),
         Target("`from_inputs`, 5 tensors", 1.5, "from_inputs, 5 tensors", "graphtune from_inputs"),

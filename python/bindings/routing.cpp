@@ -392,6 +392,13 @@ void bind_routing(nb::module_& module) {
                   "training: bool, "
                   "grad_enabled: bool) -> object"),
           "The result, a Miss, or RUN_EAGERLY.")
+      .def(
+          "time_routing",
+          [](const TunedRouter& router, const Args& args, const Kwargs& kwargs, int count) {
+            return router.time_routing(args.ptr(), kwargs.ptr(), count);
+          },
+          "args"_a, "kwargs"_a, "count"_a,
+          "Seconds to find the engine of a call of known form `count` times; none runs.")
       .def("stats", [](const TunedRouter& router) { return stats_of(router.router()); });
   module.def("make_tuned_router", &make_tuned_router, "router"_a, "signature"_a.none(),
              "templates"_a, "weights"_a, "slots"_a, "fixed_dicts"_a);

@@ -1,5 +1,6 @@
 #include "bindings/tuned_router.h"
 
+#include <chrono>
 #include <utility>
 
 #include <nanobind/nanobind.h>
@@ -138,16 +139,38 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
   return {std::move(result), std::nullopt};
 }
 
+Router::FormDecision TunedRouter::decide(const FormedCall& call, bool grad_enabled) const {
+  Router::FormDecision decision = router_->route(call.form());
+  if (decision.engine != nullptr &&
+      ((grad_enabled && Router::any_requires_grad(call.form().tensors())) ||
+       (weights_ != nullptr && weights_->changed()))) {
+    decision.engine = nullptr;
+  }
+  return decision;
+}
+
 Object TunedRouter::serve_known(PyObject* args, PyObject* kwargs, bool grad_enabled) const {
   const FormedCall call(args, kwargs);
-  const Router::FormDecision decision = router_->route(call.form());
-  if (decision.engine == nullptr ||
-      (grad_enabled && Router::any_requires_grad(call.form().tensors())) ||
-      (weights_ != nullptr && weights_->changed())) {
+  const Router::FormDecision decision = decide(call, grad_enabled);
+  if (decision.engine == nullptr) {
     return {};
   }
   std::string failure;
   return serve(decision, call.tensors(), nullptr, failure);
+}
+
+double TunedRouter::time_routing(PyObject* args, PyObject* kwargs, int count) const {
+  bool served = true;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < count; ++i) {
+    const FormedCall call(args, kwargs);
+    served = served && decide(call, false).engine != nullptr;
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  if (!served) {
+    throw ValueError("time_routing: no engine serves this call at once");
+  }
+  return took.count();
 }
 
 Object TunedRouter::serve(const Router::FormDecision& decision, std::span<PyObject* const> tensors,

@@ -23,6 +23,8 @@ struct CallMiss {
 
 /// What became of a call: a result, a miss, or neither (to be run eagerly, by plan or because it is
 /// traced).
+class FormedCall;
+
 struct Outcome {
   Object result;
   std::optional<CallMiss> miss;
@@ -47,6 +49,10 @@ class TunedRouter {
   /// that needs a word said: then call() it. As call(), for a module in eval mode.
   [[nodiscard]] Object serve_known(PyObject* args, PyObject* kwargs, bool grad_enabled) const;
 
+  /// Seconds that it takes to find the engine of a call `count` times, of which nothing is run or
+  /// counted. Throws ValueError when serve_known() would not serve it.
+  [[nodiscard]] double time_routing(PyObject* args, PyObject* kwargs, int count) const;
+
   /// Counts a miss that was found outside.
   [[nodiscard]] CallMiss miss(const RoutedGraph* graph, MissReason reason,
                               std::string message) const;
@@ -59,6 +65,8 @@ class TunedRouter {
     bool changes = false;              // some argument, besides what the result holds of them
     bool is_tensor = false;            // the result is a tensor, in no container
   };
+  /// Without an engine where the form isn't known, or call() has to say a word.
+  [[nodiscard]] Router::FormDecision decide(const FormedCall& call, bool grad_enabled) const;
   /// Null when the engine failed, and `failure` says why. `tensors` stand in the caller's order;
   /// `call` is needed where the graph has changes.
   [[nodiscard]] Object serve(const Router::FormDecision& decision,
