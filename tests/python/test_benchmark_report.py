@@ -41,6 +41,7 @@ TURNS = {
     ("make_batch, 5 tensors, grow 2 to 8", "the copies alone (index_select)"): [15.0, 15.0, 30.0],
     ("describe(FULL), 100 tensors", "graphtune describe(FULL)"): [150.0, 150.0, 300.0],
     ("routing in C++", "route_known/graphs:1"): [0.25, 0.25, 0.5],
+    ("routing from Python", "graphtune, from Python objects"): [0.4, 0.4, 0.8],
     ("recording a known call", "graphtune module(x, y), recorded"): [14.0, 14.0, 28.0],
     ("recording a known call", "the model alone"): [10.0, 10.0, 20.0],
     ("import", "graphtune, after torch"): [45_000.0, 45_000.0, 90_000.0],
@@ -74,6 +75,7 @@ def targets_of(report: Any, calls: dict[str, Any]) -> dict[str, list[str]]:
 def test_targets_say_what_is_met_and_by_how_much_the_others_are_missed(report: Any) -> None:
     rows = targets_of(report, CALLS)
     assert rows["route a call of 5 tensors in C++"] == ["100 ns", "250 ns", "250 ns", "missed by 150%"]
+    assert rows["the same from Python objects"] == ["500 ns", "400 ns", "400 ns", "met"]
     assert rows["tuned `module(x, y)` over its engine"] == ["2.0 µs", "3.0 µs", "3.0 µs", "missed by 50%"]
     assert rows["a call while 64 graphs rotate, over one graph"] == ["1.10x", "1.04x", "1.04x", "met"]
     assert rows["`make_batch`, 5 tensors, grow, over the copies"] == ["3.0 µs", "5.0 µs", "5.0 µs", "missed by 67%"]
@@ -86,6 +88,7 @@ def test_targets_say_what_is_met_and_by_how_much_the_others_are_missed(report: A
 def test_figures_of_a_slower_machine_are_brought_to_the_designs_speed(report: Any) -> None:
     rows = targets_of(report, calls_report([3.6, 3.6, 7.2]))
     assert rows["route a call of 5 tensors in C++"] == ["100 ns", "250 ns", "125 ns", "missed by 25%"]
+    assert rows["the same from Python objects"] == ["500 ns", "400 ns", "400 ns", "met"]
     assert rows["tuned `module(x, y)` over its engine"] == ["2.0 µs", "3.0 µs", "1.5 µs", "met at the design's speed"]
     # Importing is reading files as much as computing.
     assert rows["`import graphtune` over `import torch`"] == ["100.0 ms", "45.0 ms", "45.0 ms", "met"]
@@ -93,6 +96,7 @@ def test_figures_of_a_slower_machine_are_brought_to_the_designs_speed(report: An
 
 def test_without_the_yardstick_figures_stand_as_measured(report: Any) -> None:
     rows = targets_of(report, calls_report([]))
+    assert rows["the same from Python objects"] == ["500 ns", "400 ns", "400 ns", "met"]
     assert rows["tuned `module(x, y)` over its engine"] == ["2.0 µs", "3.0 µs", "3.0 µs", "missed by 50%"]
 
 
