@@ -64,6 +64,7 @@ def targets(figures: Figures) -> list[Target]:
     module, engine = "graphtune module(x, y)", "the engine alone"
     turn = "graphs in turn, on an engine without code of their own"
     many, update = "graphtune, graphs: 64", "graphtune update_shapes_seen"
+    idle = ("calls in C++ on an engine that does nothing", "module_call/real_time/threads:2")
     grow, copies = "make_batch, 5 tensors, grow 2 to 8", "the copies alone (index_select)"
     recorded, model = "graphtune module(x, y), recorded", "the model alone"
     return [
@@ -71,6 +72,7 @@ def targets(figures: Figures) -> list[Target]:
         Target("the same from Python objects", 0.5, "routing from Python", "graphtune, from Python objects"),
         Target("tuned `module(x, y)` over its engine", 2.0, one, module, engine),
         Target("a call while 64 graphs rotate, over one graph", 1.1, turn, many, over="graphtune, graphs: 1"),
+        Target("calls in C++ from two threads, over one", 1 / 1.8, *idle, over="module_call/real_time/threads:1"),
         Target("`from_inputs`, 5 tensors", 1.5, "from_inputs, 5 tensors", "graphtune from_inputs"),
         Target("`from_inputs`, 100 tensors", 20.0, "from_inputs, 100 tensors", "graphtune from_inputs"),
         Target("`update_shapes_seen`, 100 tensors", 15.0, "update_shapes_seen, 100 tensors", update),

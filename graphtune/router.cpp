@@ -10,6 +10,7 @@
 
 #include "graphtune/error.h"
 #include "graphtune/sample_metadata.h"
+#include "graphtune/striped_counters.h"
 
 namespace graphtune {
 namespace {
@@ -73,17 +74,24 @@ struct Router::GraphRoute {
 };
 
 struct Router::Counters {
-  // One cache line a graph at least, so that graphs served by different threads don't share one.
-  struct alignas(64) Graph {
-    std::vector<Counter> served;  // [0]: eager by plan, [i + 1]: engine i
-    ReasonCounters misses{};
-  };
-  explicit Counters(const std::vector<RoutedGraph>& routed) : graphs(routed.size()) {
-    for (std::size_t i = 0; i < routed.size(); ++i) {
-      graphs[i].served = std::vector<Counter>(routed[i].engines.size() + 1);
+  // One counter for eager by plan, and one for each engine, after those of the graphs before.
+  static std::vector<std::size_t> first_of(const std::vector<RoutedGraph>& graphs) {
+    std::vector<std::size_t> first = {0};
+    for (const RoutedGraph& graph : graphs) {
+      first.push_back(first.back() + graph.engines.size() + 1);
     }
+    return first;
   }
-  std::vector<Graph> graphs;
+  explicit Counters(const std::vector<RoutedGraph>& graphs)
+      : first_served(first_of(graphs)), served(first_served.back()), misses(graphs.size()) {}
+
+  [[nodiscard]] std::size_t slot(std::size_t graph, std::int32_t engine_index) const noexcept {
+    return first_served[graph] + static_cast<std::size_t>(engine_index + 1);
+  }
+
+  std::vector<std::size_t> first_served;
+  StripedCounters served;
+  std::vector<ReasonCounters> misses;
   ReasonCounters unknown{};
 };
 
@@ -318,15 +326,13 @@ bool Router::any_requires_grad(std::span<const TensorView> tensors) noexcept {
 
 void Router::count_served(const RoutedGraph& graph, std::int32_t engine_index) const noexcept {
   const auto index = static_cast<std::size_t>(&graph - graphs_.data());
-  const std::int32_t slot = engine_index + 1;
-  counters_->graphs[index].served[static_cast<std::size_t>(slot)].fetch_add(
-      1, std::memory_order_relaxed);
+  counters_->served.increment(counters_->slot(index, engine_index));
 }
 
 bool Router::count_miss(const RoutedGraph* graph, MissReason reason) const noexcept {
   ReasonCounters& counters =
       graph == nullptr ? counters_->unknown
-                       : counters_->graphs[static_cast<std::size_t>(graph - graphs_.data())].misses;
+                       : counters_->misses[static_cast<std::size_t>(graph - graphs_.data())];
   return counters[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed) == 0;
 }
 
@@ -342,16 +348,17 @@ CallStats Router::stats() const {
     }
   };
   for (std::size_t i = 0; i < graphs_.size(); ++i) {
-    const Counters::Graph& counters = counters_->graphs[i];
     auto& by_engine = stats.by_graph[graphs_[i].name];
-    for (std::size_t slot = 0; slot < counters.served.size(); ++slot) {
-      const std::uint64_t count = counters.served[slot].load(std::memory_order_relaxed);
+    const auto engines = static_cast<std::int32_t>(graphs_[i].engines.size());
+    for (std::int32_t engine = -1; engine < engines; ++engine) {
+      const std::uint64_t count = counters_->served.total(counters_->slot(i, engine));
       if (count > 0) {
-        by_engine[slot == 0 ? Plan::kEager : graphs_[i].engines[slot - 1].name] += count;
+        by_engine[engine < 0 ? Plan::kEager
+                             : graphs_[i].engines[static_cast<std::size_t>(engine)].name] += count;
         stats.calls += count;
       }
     }
-    add_misses(counters.misses);
+    add_misses(counters_->misses[i]);
   }
   add_misses(counters_->unknown);
   return stats;

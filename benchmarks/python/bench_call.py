@@ -183,6 +183,9 @@ def core_routing(peers: Peers) -> Iterator[Group]:
         yield Group("routing in C++", [], [f"routing in C++ is left out: {CORE_BENCHMARKS.name} is not built"])
         return
     yield Group("routing in C++", [core_benchmark(f"route_known/graphs:{count}") for count in (1, 4, 16, 64)])
+    # Time by calls, of all threads together.
+    names = [f"module_call/real_time/threads:{count}" for count in (1, 2)]
+    yield Group("calls in C++ on an engine that does nothing", [core_benchmark(name) for name in names])
 
 
 # --- groups: the package ------------------------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 #include "graphtune/engines/lazy_engine.h"
 
 #include <exception>
+#include <system_error>
+
+#include <sys/stat.h>
 
 #include "graphtune/engines/registry.h"
 #include "graphtune/error.h"
@@ -28,19 +31,25 @@ std::shared_ptr<Engine> LazyEngine::load() const {
   if (files() != checked_) {
     throw EngineError(
         folder_.string() +
-        ": its files were changed after the bundle was opened; load the bundle again");
+        ": its files were changed or removed after the bundle was opened; load the bundle again");
   }
   return load_engine(backend_, folder_, options_);
 }
 
 LazyEngine::Files LazyEngine::files() const {
   Files found;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
-    if (entry.is_regular_file()) {
-      found[entry.path().string()] = {entry.file_size(), entry.last_write_time()};
+  std::error_code failed;
+  std::filesystem::recursive_directory_iterator entry(folder_, failed);
+  for (; !failed && entry != std::filesystem::recursive_directory_iterator();
+       entry.increment(failed)) {
+    struct stat facts = {};
+    if (::stat(entry->path().c_str(), &facts) == 0 && S_ISREG(facts.st_mode)) {
+      found[entry->path().string()] = {static_cast<std::int64_t>(facts.st_dev),
+                                       static_cast<std::int64_t>(facts.st_ino), facts.st_size,
+                                       facts.st_ctim.tv_sec, facts.st_ctim.tv_nsec};
     }
   }
-  return found;
+  return failed ? Files() : found;
 }
 
 }  // namespace graphtune

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -7,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "graphtune/engines/engine.h"
@@ -29,8 +30,11 @@ class LazyEngine final : public Engine {
   [[nodiscard]] bool keeps_inputs() const noexcept override { return true; }
 
  private:
-  /// Size and time of last change of each file.
-  using Files = std::map<std::string, std::pair<std::uintmax_t, std::filesystem::file_time_type>>;
+  /// What tells a file from another one that took its place, or its contents: where it lies, its
+  /// size, and when it was last changed, which nobody can set.
+  using Facts = std::array<std::int64_t, 5>;
+  using Files = std::map<std::string, Facts>;
+  /// Empty where the folder can't be read.
   [[nodiscard]] Files files() const;
   [[nodiscard]] std::shared_ptr<Engine> load() const;
 

@@ -269,7 +269,8 @@ std::shared_ptr<TunedRouter> make_tuned_router(std::shared_ptr<Router> router, S
                                                const AnySequence& templates,
                                                const TensorSequence& weights,
                                                const AnySequence& slots,
-                                               const AnySequence& fixed_dicts) {
+                                               const AnySequence& fixed_dicts,
+                                               const nb::object& default_device) {
   std::vector<Object> forms;
   for (const nb::handle form : templates) {
     forms.push_back(Object::borrow(form.ptr()));
@@ -297,7 +298,9 @@ std::shared_ptr<TunedRouter> make_tuned_router(std::shared_ptr<Router> router, S
   }
   return std::make_shared<TunedRouter>(
       std::move(router), signature == nullptr ? CallSignature() : *signature, std::move(forms),
-      std::make_unique<WeightGuard>(watched, std::move(kept), fixed));
+      std::make_unique<WeightGuard>(
+          watched, std::move(kept), fixed,
+          default_device.is_none() ? Object() : Object::borrow(default_device.ptr())));
 }
 
 }  // namespace
@@ -401,7 +404,7 @@ void bind_routing(nb::module_& module) {
           "Seconds to find the engine of a call of known form `count` times; none runs.")
       .def("stats", [](const TunedRouter& router) { return stats_of(router.router()); });
   module.def("make_tuned_router", &make_tuned_router, "router"_a, "signature"_a.none(),
-             "templates"_a, "weights"_a, "slots"_a, "fixed_dicts"_a);
+             "templates"_a, "weights"_a, "slots"_a, "fixed_dicts"_a, "default_device"_a.none());
 }
 
 }  // namespace graphtune::python

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/TracerMode.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
@@ -25,11 +26,16 @@ namespace {
 /// What surrounds a call and keeps it from the quick way. Made once, lives as long as the process.
 class Surroundings {
  public:
-  /// `mode`: a ContextVar that is None where modules serve. `hooks`: dicts that are empty where no
-  /// hook is to run around each module. `states`: (dict, key, value) that are as given where
-  /// nothing is traced or transformed.
-  Surroundings(const nb::object& mode, const AnySequence& hooks, const AnySequence& states)
-      : mode_(Object::borrow(mode.ptr())) {
+  /// `module_class`: nn.Module, whose call is to stay the one that it has now. `mode`: a ContextVar
+  /// that is None where modules serve. `hooks`: dicts that are empty where no hook is to run around
+  /// each module. `states`: (dict, key, value) that are as given where nothing is traced or
+  /// transformed. `function_modes`: gives whether a TorchFunctionMode changes what functions do.
+  Surroundings(const nb::object& module_class, const nb::object& mode, const AnySequence& hooks,
+               const AnySequence& states, const nb::object& function_modes)
+      : module_class_(Object::borrow(module_class.ptr())),
+        call_(Object::borrow(own_call())),
+        mode_(Object::borrow(mode.ptr())),
+        function_modes_(Object::borrow(function_modes.ptr())) {
     for (const nb::handle dict : hooks) {
       if (!PyDict_Check(dict.ptr())) {
         throw TypeError("hooks must be dicts");
@@ -43,35 +49,54 @@ class Surroundings {
     }
   }
 
-  /// The call is a plain one: no mode, no hooks on all modules, and not transformed.
+  /// The call is a plain one: no mode, and not transformed.
   [[nodiscard]] bool are_plain() const {
     PyObject* mode = nullptr;
     if (PyContextVar_Get(mode_.get(), Py_None, &mode) != 0) {
       throw PythonError();
     }
     Py_DECREF(mode);
-    return mode == Py_None && !are_transforming() &&
-           std::all_of(hooks_.begin(), hooks_.end(),
-                       [](const Object& dict) { return PyDict_GET_SIZE(dict.get()) == 0; });
+    return mode == Py_None && !are_transforming();
   }
 
-  /// A call computes otherwise than its module says: it is traced, there are dispatch modes,
-  /// autocast or forward-mode differentiation.
+  /// A call computes otherwise than its module says: it is traced, there are modes of torch's,
+  /// hooks around all modules, autocast or forward-mode differentiation.
   [[nodiscard]] bool are_transforming() const {
     return at::tracer::impl::is_dispatch_enabled() || c10::impl::dispatch_mode_enabled() ||
-           at::autocast::is_autocast_enabled(at::kCPU) ||
-           std::any_of(states_.begin(), states_.end(), [](const State& state) {
-             return PyDict_GetItem(state.dict.get(), state.key.get()) != state.value.get();
-           });
+           at::autocast::is_autocast_enabled(at::kCPU) || own_call() != call_.get() ||
+           std::any_of(hooks_.begin(), hooks_.end(),
+                       [](const Object& dict) { return PyDict_GET_SIZE(dict.get()) != 0; }) ||
+           std::any_of(states_.begin(), states_.end(),
+                       [](const State& state) {
+                         return PyDict_GetItem(state.dict.get(), state.key.get()) !=
+                                state.value.get();
+                       }) ||
+           have_function_modes();
   }
 
  private:
+  [[nodiscard]] PyObject* own_call() const {
+    static PyObject* const name = PyUnicode_InternFromString("__call__");
+    return PyDict_GetItem(reinterpret_cast<PyTypeObject*>(module_class_.get())->tp_dict, name);
+  }
+
+  [[nodiscard]] bool have_function_modes() const {
+    if (at::impl::PythonTorchFunctionTLS::stack_len() == 0) {
+      return false;
+    }
+    const Object found = Object::steal(PyObject_CallNoArgs(function_modes_.get()));
+    return found.get() == Py_True;
+  }
+
   struct State {
     Object dict;
     Object key;
     Object value;
   };
+  Object module_class_;
+  Object call_;
   Object mode_;
+  Object function_modes_;
   std::vector<Object> hooks_;
   std::vector<State> states_;
 };
@@ -80,7 +105,6 @@ class Surroundings {
 struct Names {
   static Object intern(const char* text) { return Object::steal(PyUnicode_InternFromString(text)); }
   Object quick = intern("_graphtune_quick");
-  Object call = intern("__call__");
   Object recorder = intern("_graphtune_recorder");
   Object wrapped = intern("_graphtune_wrapped");
   std::array<Object, 4> hooks = {intern("_forward_hooks"), intern("_forward_pre_hooks"),
@@ -89,12 +113,10 @@ struct Names {
 
 class Entry {
  public:
-  Entry(const nb::object& module_class, const nb::object& not_served, const nb::object& to_record,
-        const nb::object& mode, const AnySequence& hooks, const AnySequence& states)
+  Entry(const nb::object& module_class, const nb::object& to_record, Surroundings surroundings)
       : module_class_(Object::borrow(module_class.ptr())),
-        not_served_(Object::borrow(not_served.ptr())),
         to_record_(Object::borrow(to_record.ptr())),
-        surroundings_(mode, hooks, states) {}
+        surroundings_(std::move(surroundings)) {}
 
   [[nodiscard]] bool is_transformed() const { return surroundings_.are_transforming(); }
 
@@ -104,16 +126,6 @@ class Entry {
   [[nodiscard]] Object call(PyObject* module, PyObject* args, PyObject* kwargs) const {
     Object result = serve(module, args, kwargs);
     return result ? result : call_forward(module, args, kwargs);
-  }
-
-  /// The same without the long way: `not_served` then.
-  [[nodiscard]] nb::object serve_known(const nb::handle module, const nb::handle args,
-                                       const nb::handle kwargs) const {
-    if (!PyTuple_CheckExact(args.ptr()) || !PyDict_CheckExact(kwargs.ptr())) {
-      throw TypeError("args must be a tuple, kwargs a dict");
-    }
-    Object result = serve(module.ptr(), args.ptr(), kwargs.ptr());
-    return result ? nb::steal(result.release()) : nb::borrow(not_served_.get());
   }
 
  private:
@@ -138,7 +150,7 @@ class Entry {
 
   [[nodiscard]] Object call_forward(PyObject* module, PyObject* args, PyObject* kwargs) const {
     // Looked up anew: torch.fx replaces it while it traces.
-    const Object function = Object::steal(PyObject_GetAttr(module_class_.get(), names_.call.get()));
+    const Object function = Object::steal(PyObject_GetAttrString(module_class_.get(), "__call__"));
     const Py_ssize_t count = PyTuple_GET_SIZE(args);
     const Object all = Object::steal(PyTuple_New(count + 1));
     PyTuple_SET_ITEM(all.get(), 0, Py_NewRef(module));
@@ -173,7 +185,6 @@ class Entry {
   }
 
   Object module_class_;
-  Object not_served_;
   Object to_record_;
   Surroundings surroundings_;
   Names names_;
@@ -214,19 +225,22 @@ void take_calls_of(const nb::handle entry, const nb::handle module_class) {
 void bind_serving(nb::module_& module) {
   nb::class_<Entry>(module, "CallEntry",
                     "Serves calls of wrapped modules whose form is known, in one step.")
-      .def(nb::init<const nb::object&, const nb::object&, const nb::object&, const nb::object&,
-                    const AnySequence&, const AnySequence&>(),
-           "module_class"_a, "not_served"_a, "to_record"_a, "mode"_a, "hooks"_a, "states"_a,
-           "`module_class` is nn.Module, whose own call leads to `forward`. `mode` is a ContextVar "
-           "that has to be None, `hooks` are dicts that have to be empty, and `states` (dict, key, "
-           "value) that have to hold, for a call to be served.")
+      .def(
+          "__init__",
+          [](Entry* self, const nb::type_object& module_class, const nb::object& to_record,
+             const nb::object& mode, const AnySequence& hooks, const AnySequence& states,
+             const nb::object& function_modes) {
+            new (self) Entry(module_class, to_record,
+                             Surroundings(module_class, mode, hooks, states, function_modes));
+          },
+          "module_class"_a, "to_record"_a, "mode"_a, "hooks"_a, "states"_a, "function_modes"_a,
+          "`module_class` is nn.Module, whose own call leads to `forward`. `mode` is a ContextVar "
+          "that has to be None, `hooks` are dicts that have to be empty, `states` (dict, key, "
+          "value) that have to hold, and `function_modes()` has to be False, for a call to be "
+          "served.")
       .def("take_calls_of", &take_calls_of, "module_class"_a,
            "Has instances of a class called by this entry, without a frame of Python's: they are "
            "served, or go on to `forward`.")
-      .def(
-          "serve", &Entry::serve_known, "module"_a, "args"_a, "kwargs"_a,
-          "The result of the engine or, of a module that records, of the model; `not_served` where "
-          "anything else is to be done.")
       .def("is_transformed", &Entry::is_transformed,
            "Calls are traced, or compute otherwise than they say.");
 }

@@ -102,6 +102,27 @@ void fill_facts(const c10::TensorImpl& tensor, TensorView& view) {
   view.requires_grad = tensor.requires_grad();
 }
 
+/// A subclass whose operations call a `__torch_function__`, its own or the one that all inherit,
+/// which gives the result the type. Parameters have it switched off.
+bool has_torch_function(PyTypeObject* type) {
+  if (THPVariable_CheckTypeExact(type)) {
+    return false;
+  }
+  static PyObject* switched_off = nullptr;  // as long as the process
+  if (switched_off == nullptr) {
+    PyObject* const torch = PyImport_ImportModule("torch._C");
+    switched_off =
+        torch == nullptr ? nullptr : PyObject_GetAttrString(torch, "_disabled_torch_function_impl");
+    Py_XDECREF(torch);
+  }
+  PyObject* const own =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_function__");
+  const bool has = own == nullptr || own != switched_off;
+  Py_XDECREF(own);
+  PyErr_Clear();
+  return has;
+}
+
 }  // namespace
 
 bool is_tensor_type(PyTypeObject* type) noexcept {
@@ -120,6 +141,8 @@ TensorState view_of(PyObject* object, TensorView& view) {
     state = !tensor->is_python_dispatch() || is_tracing_type(Py_TYPE(object))
                 ? TensorState::Virtual
                 : TensorState::Foreign;
+  } else if (has_torch_function(Py_TYPE(object))) {
+    state = TensorState::Foreign;
   }
   // Nested and symbolic sizes can't be had as numbers.
   if (state == TensorState::Foreign || tensor->is_nested() ||

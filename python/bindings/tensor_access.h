@@ -28,8 +28,8 @@ enum class TensorState : std::uint8_t {
   Plain,    ///< a tensor with sizes and (but for meta tensors) memory
   Virtual,  ///< stands for another tensor while a call is traced or transformed: FakeTensor, vmap,
             ///< grad …
-  Foreign,  ///< runs code of its own (__torch_dispatch__) or has no plain sizes (nested): opaque to
-            ///< graphtune
+  Foreign,  ///< runs code of its own (__torch_dispatch__, __torch_function__) or has no plain sizes
+            ///< (nested): opaque to graphtune
 };
 
 /// Fills `view`, without allocating, from a tensor (is_tensor); it is valid while the tensor lives

@@ -107,9 +107,10 @@ Outcome TunedRouter::call(PyObject* args, PyObject* kwargs, bool training,
   if (weights_ != nullptr && weights_->changed()) {
     return {
         {},
-        miss(decision.graph, MissReason::WeightsChanged,
-             "the module's weights, parts, hooks or modes were changed since it was tuned: tune it "
-             "again")};
+        miss(
+            decision.graph, MissReason::WeightsChanged,
+            "the module's weights, parts, hooks or modes, or torch's default dtype or device, were "
+            "changed since it was tuned: tune it again")};
   }
   const auto graph = static_cast<std::size_t>(decision.graph - router_->graphs().data());
   if (templates_[graph].changes) {

@@ -1,8 +1,13 @@
 #include "bindings/weight_guard.h"
 
+#include <string>
 #include <utility>
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/Tensor.h>
+#include <c10/core/DefaultDtype.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include "bindings/tensor_access.h"
 
@@ -23,9 +28,39 @@ struct WeightGuard::Watched {
   }
 };
 
+class WeightGuard::Defaults {
+ public:
+  explicit Defaults(Object default_device)
+      : function_(std::move(default_device)), dtype_(c10::get_default_dtype()), device_(device()) {}
+
+  [[nodiscard]] bool changed() const {
+    if (c10::get_default_dtype() != dtype_) {
+      return true;
+    }
+    // A default device is a mode: without modes it is the CPU, and no function need be called.
+    if (at::impl::PythonTorchFunctionTLS::stack_len() == 0 && is_cpu_) {
+      return false;
+    }
+    return PyObject_RichCompareBool(device().get(), device_.get(), Py_EQ) != 1;
+  }
+
+ private:
+  [[nodiscard]] Object device() const {
+    return Object::steal(PyObject_CallNoArgs(function_.get()));
+  }
+
+  Object function_;
+  caffe2::TypeMeta dtype_;
+  Object device_;
+  bool is_cpu_ = nanobind::cast<std::string>(nanobind::handle(device_.get()).attr("type")) == "cpu";
+};
+
 WeightGuard::WeightGuard(const std::vector<PyObject*>& tensors, std::vector<Slot> slots,
-                         const std::vector<PyObject*>& fixed_dicts)
+                         const std::vector<PyObject*>& fixed_dicts, Object default_device)
     : watched_(std::make_unique<std::vector<Watched>>()), slots_(std::move(slots)) {
+  if (default_device) {
+    defaults_ = std::make_unique<Defaults>(std::move(default_device));
+  }
   for (PyObject* dict : fixed_dicts) {
     fixed_.emplace_back(Object::borrow(dict), PyDict_Size(dict));
   }
@@ -41,7 +76,7 @@ WeightGuard::WeightGuard(const std::vector<PyObject*>& tensors, std::vector<Slot
 
 WeightGuard::~WeightGuard() = default;
 
-bool WeightGuard::changed() const noexcept {
+bool WeightGuard::changed() const {
   for (const Watched& watched : *watched_) {
     if (watched.changed()) {
       return true;
@@ -57,7 +92,7 @@ bool WeightGuard::changed() const noexcept {
       return true;
     }
   }
-  return false;
+  return defaults_ != nullptr && defaults_->changed();
 }
 
 }  // namespace graphtune::python

@@ -13,6 +13,7 @@ import torch
 
 from . import _core
 from .constants import constant_value
+from .engine_configs import check_threads
 from .errors import BundleError, GraphtuneTypeError, GraphtuneValueError, MissError
 from .serving import is_transformed, tuned_router
 from .types import build
@@ -137,6 +138,10 @@ def load(
     return LoadedParts(folder, model, options).put_to_use()
 
 
+#: When the engines of a bundle are loaded.
+LOADING = ("in_turn", "in_parallel", "on_first_call")
+
+
 @dataclasses.dataclass(frozen=True)
 class LoadOptions:
     allow_native_code: bool | None = None
@@ -149,6 +154,9 @@ class LoadOptions:
 
         if self.miss_policy is not None and self.miss_policy not in MISS_POLICIES:
             raise GraphtuneValueError(f"miss_policy: {self.miss_policy!r} is none of {', '.join(MISS_POLICIES)}")
+        check_threads("threads", self.threads)
+        if self.loading not in LOADING:
+            raise GraphtuneValueError(f"loading: {self.loading!r} is none of {', '.join(LOADING)}")
 
 
 def load_alone(path: Path, options: LoadOptions) -> LoadedModule:

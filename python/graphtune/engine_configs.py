@@ -16,9 +16,18 @@ __all__ = [
     "OpenVINOConfig",
     "TorchScriptConfig",
     "candidate_configs",
+    "check_threads",
 ]
 
 _MAX_THREADS = 1 << 16
+
+
+def check_threads(where: str, threads: Any) -> None:
+    """Raises ``GraphtuneTypeError`` and ``GraphtuneValueError`` for what is no number of threads."""
+    if isinstance(threads, bool) or not isinstance(threads, int):
+        raise GraphtuneTypeError(f"{where}: {threads!r} is no int")
+    if not 0 <= threads <= _MAX_THREADS:
+        raise GraphtuneValueError(f"{where}: {threads} is not in 0..{_MAX_THREADS}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +45,7 @@ class EngineConfig:
     def __post_init__(self) -> None:
         if not isinstance(self.backend, str) or not self.backend:
             raise GraphtuneTypeError(f"backend: the name of a backend is needed, not {self.backend!r}")
-        if isinstance(self.threads, bool) or not isinstance(self.threads, int):
-            raise GraphtuneTypeError(f"{self._where('threads')}: {self.threads!r} is no int")
-        if not 0 <= self.threads <= _MAX_THREADS:
-            raise GraphtuneValueError(f"{self._where('threads')}: {self.threads} is not in 0..{_MAX_THREADS}")
+        check_threads(self._where("threads"), self.threads)
 
     @property
     def name(self) -> str:

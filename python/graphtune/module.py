@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.compiler import is_compiling
@@ -73,13 +73,22 @@ class Module(RecordingModule):
     # --- calls --------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # The compiler reads this, and explicit calls of it come here; others are taken before (see __init_subclass__).
+        # The compiler reads this, and explicit calls of it come here; others are taken before (see _graphtune_made).
         return super().__call__(*args, **kwargs)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__call__ is Module.__call__:
+        cls._graphtune_made()
+
+    @classmethod
+    def _graphtune_made(cls) -> None:
+        if cls._graphtune_is_called_plainly():
             take_calls_of(cls)
+
+    @classmethod
+    def _graphtune_is_called_plainly(cls) -> bool:
+        """No class of the user's, be it one after this, has a ``__call__``."""
+        return cls.__call__ is Module.__call__ and super().__call__ is torch.nn.Module.__call__
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if is_compiling():  # the compiler can't look into a context variable
@@ -225,8 +234,8 @@ class Module(RecordingModule):
 
     def _graphtune_is_plain(self) -> bool:
         """A class of the user's may have a ``forward`` of its own."""
-        own = self._graphtune_class or type(self)
-        return own.forward is Module.forward and own.__call__ is Module.__call__
+        own = cast(type[Module], self._graphtune_class or type(self))
+        return own.forward is Module.forward and own._graphtune_is_called_plainly()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """See ``graphtune.save``."""

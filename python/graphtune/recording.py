@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -118,9 +119,26 @@ def signature_of(module: nn.Module) -> _core.Signature:
     )
 
 
-@functools.cache
-def _class_for(wrapper: type, wrapped: type) -> type:
+class _NotSubclassed:
+    """First base of the classes that are made here: they are no subclasses of the user's making, so that what a class
+    of theirs does with each is not done."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        if "_graphtune_class" not in vars(cls):
+            super().__init_subclass__(**kwargs)
+
+
+# While some module is of the class.
+_classes: weakref.WeakValueDictionary[tuple[type, type], type] = weakref.WeakValueDictionary()
+
+
+def _class_for(wrapper: type[RecordingModule], wrapped: type) -> type:
     """The wrapper's class for modules of one class: with its special methods, and with its ``forward``'s signature."""
+    found = _classes.get((wrapper, wrapped))
+    return found or _classes.setdefault((wrapper, wrapped), _make_class(wrapper, wrapped))
+
+
+def _make_class(wrapper: type[RecordingModule], wrapped: type) -> type:
     members: dict[str, Any] = {
         "__module__": wrapper.__module__,
         "__qualname__": wrapper.__qualname__,
@@ -131,14 +149,17 @@ def _class_for(wrapper: type, wrapped: type) -> type:
         if hasattr(wrapped, name):
             members[name] = _delegate(name)
 
-    own_forward = wrapper.forward  # type: ignore[attr-defined]
+    own_forward = wrapper.forward
 
     def forward(self: RecordingModule, *args: Any, **kwargs: Any) -> Any:
         return own_forward(self, *args, **kwargs)
 
     wrapped_forward = inspect.getattr_static(wrapped, "forward", None)
     members["forward"] = functools.wraps(wrapped_forward)(forward) if inspect.isfunction(wrapped_forward) else forward
-    return type(wrapper.__name__, (wrapper,), members)
+    metaclass: Any = type(wrapper)
+    made: type[RecordingModule] = metaclass(wrapper.__name__, (_NotSubclassed, wrapper), members)
+    made._graphtune_made()
+    return made
 
 
 def _delegate(name: str) -> Any:
@@ -211,6 +232,8 @@ class RecordingModule(nn.Module):
             raise GraphtuneTypeError(f"module must be an nn.Module, not {type(module).__name__}")
         if isinstance(module, RecordingModule):
             raise GraphtuneTypeError("module is wrapped already; wrap what it wraps: module.wrapped")
+        if "_parameters" not in vars(module):
+            raise GraphtuneTypeError(f"module: call super().__init__() in the __init__ of {type(module).__name__}")
         classes: tuple[type, type] = (cls._graphtune_class or cls, type(module))
         return super().__new__(_class_for(*classes))
 
@@ -238,6 +261,10 @@ class RecordingModule(nn.Module):
         )
         own["_graphtune_samples"] = {}
         own["_graphtune_unrecorded"] = ""  # why the first call that was not recorded could not be
+
+    @classmethod
+    def _graphtune_made(cls) -> None:
+        """For classes that are called otherwise than Python does."""
 
     # Calls
 
@@ -310,8 +337,8 @@ class RecordingModule(nn.Module):
     # Being the wrapped module
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(_OWN):  # while the wrapper is being made
-            raise AttributeError(name)
+        if name.startswith(_OWN) or "_graphtune_wrapped" not in self.__dict__:  # while the wrapper is being made
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.__dict__["_graphtune_wrapped"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -335,6 +362,12 @@ class RecordingModule(nn.Module):
         hooks = {attribute: self.__dict__[attribute] for attribute in _OWN_HOOKS if attribute in self.__dict__}
         state = {"name": self.name, "strict": self.strict, "hooks": hooks}
         return _restore, (self._graphtune_class, self._graphtune_wrapped, state)
+
+    def _replicate_for_data_parallel(self) -> RecordingModule:
+        raise GraphtuneTypeError(
+            f"{self.name}: a wrapped module can't be copied to several devices; wrap the parallel one: "
+            "graphtune.Module(nn.DataParallel(model))"
+        )
 
     # Else the wrapped module's own would be found, and copy only that.
     def __copy__(self) -> RecordingModule:

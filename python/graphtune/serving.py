@@ -13,10 +13,8 @@ from . import _core
 from .call_mode import call_mode_variable
 from .recording import RecordingModule
 
-__all__ = ["NOT_SERVED", "TO_RECORD", "is_transformed", "serve_known", "take_calls_of", "tuned_router"]
+__all__ = ["TO_RECORD", "is_transformed", "take_calls_of", "tuned_router"]
 
-#: What ``serve_known`` gives where a call has to go the long way, through ``forward``.
-NOT_SERVED: Final = object()
 #: What a module that records has in the place of a router.
 TO_RECORD: Final = object()
 
@@ -34,18 +32,22 @@ def _call_entry() -> _core.CallEntry:
     for names, name, _ in untraced:
         if name not in names:
             raise ImportError(f"this version of torch has no {name}, by which graphtune sees that a call is traced")
-    return _core.CallEntry(torch.nn.Module, NOT_SERVED, TO_RECORD, call_mode_variable, hooks, untraced)
+    return _core.CallEntry(torch.nn.Module, TO_RECORD, call_mode_variable, hooks, untraced, _has_function_modes)
+
+
+def _has_function_modes() -> bool:
+    """Something changes what torch's functions do, and be it by giving them another device. A default device by itself
+    is none: whether it is the one that the module was tuned with is another question."""
+    modes = torch.overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return any(type(mode) is not torch.utils._device.DeviceContext for mode in modes)
 
 
 _entry = _call_entry()
 
-#: ``serve_known(module, args, kwargs)``: the result of the engine for a call whose form was served before, or that of
-#: the model of a module that records. What ``Module.forward`` checks is checked; where anything else is to be done,
-#: ``NOT_SERVED``.
-serve_known = _entry.serve
-
-#: ``take_calls_of(class)``: calls of its instances go from the interpreter to ``serve_known``, and only where that has
-#: nothing to give on to ``nn.Module.__call__``, so to ``forward``.
+#: ``take_calls_of(class)``: calls of its instances go from the interpreter straight into the core. It gives the result
+#: of the engine for a call whose form was served before, or of a module that records that of the model. What
+#: ``Module.forward`` checks is checked; where anything else is to be done, the call goes on to ``nn.Module.__call__``,
+#: and so to ``forward``.
 take_calls_of = _entry.take_calls_of
 
 
@@ -55,7 +57,7 @@ def tuned_router(
     """A router for calls of Python objects. With a model: none is served once the model has changed.
 
     A model has changed when a parameter or buffer was written or moved, when one of them, a submodule, a mode
-    or ``forward`` was replaced, and when a hook was added or removed.
+    or ``forward`` was replaced, when a hook was added or removed, and when torch's default dtype or device is another.
     """
     found = [] if model is None else list(model.modules())
     # Of a wrapped module, both: a wrapper has no state of its own but its hooks.
@@ -66,7 +68,8 @@ def tuned_router(
     slots += [(vars(part), name) for part in parts for name in ("training", "forward")]
     hooked = list(dict.fromkeys([*found, *parts]))
     hooks = [each for part in hooked for each in (part._forward_hooks, part._forward_pre_hooks)]
-    return _core.make_tuned_router(router, signature, templates, weights, slots, hooks)
+    default_device = None if model is None else torch.get_default_device
+    return _core.make_tuned_router(router, signature, templates, weights, slots, hooks, default_device)
 
 
 def is_transformed() -> bool:

@@ -125,7 +125,7 @@ TEST(Module, FilesThatWereReplacedSinceAreNotLoaded) {
   write_text(sample.path() / "graph_0" / "large" / "engine.json",
              R"({"factor": 30, "outputs": [0, 0]})");
   EXPECT_THAT(message_of<EngineError>([&] { (void)module({counting(8, 6)}); }),
-              HasSubstr("its files were changed after the bundle was opened"));
+              HasSubstr("its files were changed or removed after the bundle was opened"));
   EXPECT_EQ(sample.backend->loads, 0);
 }
 

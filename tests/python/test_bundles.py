@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import pickle
 import shutil
 import subprocess
@@ -87,9 +88,23 @@ def test_engines_may_be_loaded_in_turn_in_parallel_or_by_the_first_call(saved, l
                     torch.testing.assert_close(served(*call).last_hidden_state, expected.last_hidden_state)
 
 
-def test_another_word_for_loading_is_refused(saved):
-    with pytest.raises(ValueError, match="loading must be 'in_turn', 'in_parallel' or 'on_first_call', not 'later'"):
-        graphtune.load(saved[1], loading="later")
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"loading": "later"}, ValueError, "loading: 'later' is none of in_turn, in_parallel, on_first_call"),
+        ({"loading": None}, ValueError, "loading: None is none of"),
+        ({"loading": ["in_turn"]}, ValueError, "loading: "),
+        ({"threads": -1}, ValueError, r"threads: -1 is not in 0\.\."),
+        ({"threads": 2**31}, ValueError, r"threads: 2147483648 is not in 0\.\."),
+        ({"threads": "2"}, TypeError, "threads: '2' is no int"),
+        ({"threads": True}, TypeError, "threads: True is no int"),
+        ({"threads": None}, TypeError, "threads: None is no int"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_before_anything_is_read(tmp_path, options, error, words):
+    with pytest.raises(error, match=words) as caught:
+        graphtune.load(tmp_path / "not there", **options)
+    assert isinstance(caught.value, graphtune.Error)
 
 
 def test_an_engine_that_cannot_be_loaded_by_its_first_call_leaves_it_to_the_model(saved, tmp_path):
@@ -103,10 +118,28 @@ def test_an_engine_that_cannot_be_loaded_by_its_first_call_leaves_it_to_the_mode
     call = ids(3, 4), torch.ones(3, 4)
     with torch.no_grad():
         for _ in range(2):
-            with pytest.raises(graphtune.MissError, match="its files were changed after the bundle was opened"):
+            with pytest.raises(
+                graphtune.MissError, match="its files were changed or removed after the bundle was opened"
+            ):
                 alone(*call)
             torch.testing.assert_close(with_model(*call).last_hidden_state, model(*call).last_hidden_state)
     assert with_model.stats()["misses"] == {"engine_failed": 2}
+
+
+@pytest.mark.parametrize("change", ["removed", "replaced"])
+def test_what_the_first_call_loads_is_what_was_checked(saved, tmp_path, change):
+    path = tmp_path / "copy.bundle"
+    shutil.copytree(saved[1], path)
+    served = graphtune.load(path, loading="on_first_call")
+    facts = {file: file.stat() for file in path.rglob("*") if file.is_file()}
+    shutil.rmtree(path)
+    if change == "replaced":  # by files of the same sizes and times
+        shutil.copytree(saved[1], path)
+        for file, of in facts.items():
+            os.utime(file, ns=(of.st_atime_ns, of.st_mtime_ns))
+            assert file.stat().st_size == of.st_size
+    with pytest.raises(graphtune.MissError, match="its files were changed or removed"), torch.no_grad():
+        served(ids(3, 4), torch.ones(3, 4))
 
 
 def test_a_call_outside_of_the_bundle_is_a_miss(saved):

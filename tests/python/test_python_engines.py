@@ -222,3 +222,50 @@ def test_inductor_serves_every_size_of_the_range(build_cache: BuildCache, tmp_pa
             torch.testing.assert_close(module(x), model(x))
             torch.testing.assert_close(served(x), model(x))
     assert module.stats()["misses"] == {}
+
+
+class ManyRanks(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 + 1
+
+
+@pytest.fixture(scope="module")
+def three_graphs(build_cache: BuildCache, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    module = graphtune.Module(ManyRanks().eval(), name="ranks")
+    with torch.no_grad():
+        for batch in (1, 2, 4):
+            with graphtune.batch_size(batch):
+                for shape in ((batch, 3), (batch, 3, 2), (batch, 3, 2, 2)):
+                    module(torch.rand(shape))
+    options = {"backends": ("user_interpreter",), "force": "user_interpreter", "measure_seconds": 0.0}
+    module.tune(**options, progress=False, cache=build_cache)
+    return graphtune.save(module, tmp_path_factory.mktemp("ranks") / "ranks.bundle")
+
+
+def served_by_three_threads(module: graphtune.Module) -> list[bool]:
+    """Each makes the first call of another graph, all at once."""
+    barrier = threading.Barrier(3)
+    right: list[bool] = []
+
+    def call(shape: tuple[int, ...]) -> None:
+        x = torch.rand(shape)
+        barrier.wait()
+        with torch.no_grad():
+            right.append(torch.equal(module(x), x * 2 + 1))
+
+    threads = [threading.Thread(target=call, args=(shape,)) for shape in ((2, 3), (2, 3, 2), (2, 3, 2, 2))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return right
+
+
+# What loads an exported program bears one at a time.
+@pytest.mark.parametrize("loading", ["in_parallel", "on_first_call"])
+def test_several_are_loaded_at_once(three_graphs: Path, loading: str, recwarn: pytest.WarningsRecorder) -> None:
+    for _ in range(4):
+        module = graphtune.load(three_graphs, ManyRanks().eval(), loading=loading, miss_policy="error")
+        assert served_by_three_threads(module) == [True, True, True]
+        assert module.stats()["misses"] == {}
+    assert [str(each.message) for each in recwarn if "left out" in str(each.message)] == []
