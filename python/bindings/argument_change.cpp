@@ -10,6 +10,7 @@
 
 #include "bindings/stub_types.h"
 #include "bindings/tensor_access.h"
+#include "bindings/walker_lease.h"
 #include "graphtune/argument_changes.h"
 #include "graphtune/call_key.h"
 #include "graphtune/error.h"

@@ -16,6 +16,7 @@
 #include "bindings/rebuild.h"
 #include "bindings/tensor_access.h"
 #include "bindings/walk.h"
+#include "bindings/walker_lease.h"
 #include "graphtune/error.h"
 
 namespace nb = nanobind;

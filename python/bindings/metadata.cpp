@@ -8,6 +8,7 @@
 
 #include "bindings/python_values.h"
 #include "bindings/tensor_access.h"
+#include "bindings/walker_lease.h"
 #include "graphtune/error.h"
 
 namespace nb = nanobind;

@@ -12,6 +12,7 @@
 #include "bindings/argument_change.h"
 #include "bindings/call_signature.h"
 #include "bindings/walk.h"
+#include "bindings/walker_lease.h"
 #include "graphtune/recorder.h"
 
 namespace graphtune::python {

@@ -20,6 +20,7 @@
 #include "bindings/tensor_access.h"
 #include "bindings/tuned_router.h"
 #include "bindings/walk.h"
+#include "bindings/walker_lease.h"
 #include "graphtune/engines/registry.h"
 #include "graphtune/error.h"
 #include "graphtune/graph_spec.h"

@@ -15,6 +15,7 @@
 #include "bindings/stub_types.h"
 #include "bindings/tensor_access.h"
 #include "bindings/walk.h"
+#include "bindings/walker_lease.h"
 #include "graphtune/call_key.h"
 #include "graphtune/error.h"
 #include "graphtune/value.h"

@@ -10,6 +10,7 @@
 #include "bindings/rebuild.h"
 #include "bindings/tensor_access.h"
 #include "bindings/walk.h"
+#include "bindings/walker_lease.h"
 #include "graphtune/error.h"
 #include "graphtune/tensor_scratch.h"
 

@@ -108,21 +108,6 @@ class Walker {
   bool noted_ = false;  // the Python error that is on its way has its locator
 };
 
-/// A walker from this thread's pool, returned (and cleared) at the end of the scope. Leases nest.
-class WalkerLease {
- public:
-  WalkerLease();
-  ~WalkerLease();
-  WalkerLease(const WalkerLease&) = delete;
-  WalkerLease& operator=(const WalkerLease&) = delete;
-
-  [[nodiscard]] Walker& operator*() const noexcept { return *walker_; }
-  [[nodiscard]] Walker* operator->() const noexcept { return walker_.get(); }
-
- private:
-  std::unique_ptr<Walker> walker_;
-};
-
 /// Arguments as a user hands them to a function of ours: throws TypeError naming the argument
 /// unless `args` is a tuple or list, and `kwargs` None or a dict with string keys. Gives `kwargs`
 /// as an exact dict, null for None.
