@@ -108,6 +108,11 @@ Value Value::object(std::string type, std::vector<std::pair<Step, Value>> childr
 }
 
 Value Value::container(Container container) {
+  const std::string* type = container.type.empty() ? nullptr : intern(container.type);
+  return Value::container(std::move(container), type);
+}
+
+Value Value::container(Container container, const std::string* type) {
   if (container.kind < NodeKind::List ||
       (container.kind == NodeKind::Object) == container.type.empty()) {
     throw ValueError(
@@ -123,7 +128,6 @@ Value Value::container(Container container) {
   if (depth >= CallTree::kMaxDepth) {
     throw ValueError(fmt::format("containers nest deeper than {} levels", CallTree::kMaxDepth));
   }
-  const std::string* type = container.type.empty() ? nullptr : intern(container.type);
   Value value;
   value.data_ = std::make_shared<const SharedContainer>(
       SharedContainer{std::move(container), type, depth + 1});
@@ -248,8 +252,7 @@ void flatten(const Value& result, CallTree& tree) {
   tree.finish();
 }
 
-namespace {
-
+/// Builds values from a tree, each tensor once.
 class Unflattener {
  public:
   Unflattener(const CallTree& tree, std::vector<Tensor> tensors)
@@ -292,15 +295,14 @@ class Unflattener {
     for (std::uint32_t child = id + 1; child < node.end; child = tree_.nodes()[child].end) {
       container.children.emplace_back(tree_.step_of(child), value(child));
     }
-    return Value::container(std::move(container));
+    // The tree's types are interned: looking one up takes a lock.
+    return Value::container(std::move(container), node.type);
   }
 
  private:
   const CallTree& tree_;
   std::vector<Tensor> tensors_;
 };
-
-}  // namespace
 
 Value unflatten(const CallTree& tree, std::vector<Tensor> tensors) {
   if (tree.kind() != CallTree::Kind::Result || tree.nodes().empty()) {

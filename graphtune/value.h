@@ -74,6 +74,7 @@ class GRAPHTUNE_API Value {
 
  private:
   friend class ValueFlattener;
+  friend class Unflattener;
   struct SharedContainer;
   template <typename T>
   static Constant integer(T value) {
@@ -82,6 +83,8 @@ class GRAPHTUNE_API Value {
     }
     return Constant::big_integer(std::to_string(value));
   }
+  /// `type` is the interned container.type, null where that is empty.
+  static Value container(Container container, const std::string* type);
   [[nodiscard]] std::string description() const;
 
   std::variant<Constant, Tensor, std::shared_ptr<const SharedContainer>> data_;

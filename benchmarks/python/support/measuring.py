@@ -28,6 +28,7 @@ Block = Callable[[int], float]
 class Contestant:
     name: str
     block: Block
+    count: int = 0  # calls of a block; 0: as many as take BLOCK_SECONDS
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Group:
     name: str
     contestants: list[Contestant]
     notes: list[str] = field(default_factory=list)
+    turns: int = MIN_TURNS  # at least so many
 
 
 @dataclass
@@ -85,13 +87,13 @@ def block_size(block: Block) -> int:
 
 
 def measure(group: Group, seconds: float) -> list[Row]:
-    counts = [block_size(contestant.block) for contestant in group.contestants]
+    counts = [contestant.count or block_size(contestant.block) for contestant in group.contestants]
     times: list[list[float]] = [[] for _ in group.contestants]
     gc.collect()
     gc.disable()
     try:
         deadline = time.perf_counter() + seconds
-        while len(times[0]) < MIN_TURNS or time.perf_counter() < deadline:
+        while len(times[0]) < group.turns or time.perf_counter() < deadline:
             for contestant, count, own in zip(group.contestants, counts, times, strict=True):
                 own.append(contestant.block(count) / count)
     finally:
