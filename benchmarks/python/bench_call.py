@@ -166,10 +166,9 @@ def describe(peers: Peers) -> Iterator[Group]:
 # --- groups: the core by itself ----------------------------------------------------------------------------------
 
 
-def core_benchmark(name: str, seconds: float = 0.02) -> Contestant:
+def core_benchmark(name: str) -> Contestant:
     """A benchmark of the C++ binary, which takes turns with what runs in Python as any other contestant."""
-    command = [CORE_BENCHMARKS, f"--benchmark_filter=^{name}$", "--benchmark_format=json"]
-    command.append(f"--benchmark_min_time={seconds}")
+    command = [CORE_BENCHMARKS, f"--benchmark_filter=^{name}$", "--benchmark_format=json", "--benchmark_min_time=0.02"]
 
     def block(count: int) -> float:
         shown = subprocess.run(command, capture_output=True, check=True, text=True).stdout
@@ -184,10 +183,6 @@ def core_routing(peers: Peers) -> Iterator[Group]:
         yield Group("routing in C++", [], [f"routing in C++ is left out: {CORE_BENCHMARKS.name} is not built"])
         return
     yield Group("routing in C++", [core_benchmark(f"route_known/graphs:{count}") for count in (1, 4, 16, 64)])
-    # Time by calls, of all threads together.
-    names = [f"module_call/real_time/threads:{count}" for count in (1, 2)]
-    # One core may be faster than the other for a while: it takes more turns to see through that.
-    yield Group("calls in C++ on an engine that does nothing", [core_benchmark(name, 0.2) for name in names], turns=15)
 
 
 # --- groups: the package ------------------------------------------------------------------------------------------

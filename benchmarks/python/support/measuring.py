@@ -38,7 +38,6 @@ class Group:
     name: str
     contestants: list[Contestant]
     notes: list[str] = field(default_factory=list)
-    turns: int = MIN_TURNS  # at least so many
 
 
 @dataclass
@@ -93,7 +92,7 @@ def measure(group: Group, seconds: float) -> list[Row]:
     gc.disable()
     try:
         deadline = time.perf_counter() + seconds
-        while len(times[0]) < group.turns or time.perf_counter() < deadline:
+        while len(times[0]) < MIN_TURNS or time.perf_counter() < deadline:
             for contestant, count, own in zip(group.contestants, counts, times, strict=True):
                 own.append(contestant.block(count) / count)
     finally:
