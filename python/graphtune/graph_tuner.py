@@ -172,7 +172,7 @@ class GraphTuner:
                 found |= engines
                 trials.validate(candidates, engines, cases)
                 plan = self._choose(
-                    trials.measure(candidates, self._ranges, measured, weights), trials, found, measured
+                    trials.measure(candidates, engines, self._ranges, measured, weights), trials, found, measured
                 )
             finally:
                 trials.close()

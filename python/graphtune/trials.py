@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +23,8 @@ from .validation import Case, Verify, validate
 __all__ = ["Trials"]
 
 _BLOCK_SECONDS = 0.05
+# How long a process measures before it is launched anew.
+_LAUNCH_SECONDS = 24.0
 
 
 class Trials:
@@ -45,6 +48,7 @@ class Trials:
         self._eager_call = eager_call
         self._verify = verify
         self._workers: dict[str, Worker] = {}
+        self._peaks: dict[str, int] = {}  # bytes, of processes that were launched anew
 
     def close(self) -> None:
         for worker in self._workers.values():
@@ -85,6 +89,7 @@ class Trials:
     def measure(
         self,
         candidates: Sequence[CandidateResult],
+        engines: Mapping[str, EngineFolder],
         ranges: Ranges,
         cases: Mapping[Point, Case],
         weights: Mapping[Point, float],
@@ -98,12 +103,11 @@ class Trials:
         failures: dict[str, str] = {}
         for name, worker in self._workers.items():
             try:
-                for point, case in cases.items():
-                    worker.call("prepare", size_key=str(point), case=str(case.path), engine=name)
+                _prepare(worker, name, cases)
             except WorkerFailure as failure:
                 failures[name] = str(failure)
                 continue
-            participants[name] = WorkerParticipant(worker)
+            participants[name] = WorkerParticipant(worker, partial(self._relaunch, engines[name], cases))
         with torch.inference_mode():
             turns = take_turns(
                 participants,
@@ -113,6 +117,7 @@ class Trials:
                 block_s=_BLOCK_SECONDS,
                 min_rounds=6,
                 confidence=0.95,
+                launch_s=_LAUNCH_SECONDS,
             )
         failures |= turns.failures
         peak_memory = self._peak_memory(failures)
@@ -128,13 +133,21 @@ class Trials:
             candidate.speed_ups = [_speed_up(found, candidate.name, point) for point in cases]
         return found if measured else None
 
+    def _relaunch(self, engine: EngineFolder, cases: Mapping[Point, Case]) -> Worker:
+        old = self._workers[engine.name]
+        self._peaks[engine.name] = max(old.call("peak_memory"), self._peaks.get(engine.name, 0))
+        old.close()
+        worker = self._workers[engine.name] = self._start(engine.name, [engine])
+        _prepare(worker, engine.name, cases)
+        return worker
+
     def _peak_memory(self, failures: dict[str, str]) -> dict[str, int]:
         peaks: dict[str, int] = {}
         for name, worker in self._workers.items():
             if name in failures:
                 continue
             try:
-                peaks[name] = worker.call("peak_memory")
+                peaks[name] = max(worker.call("peak_memory"), self._peaks.get(name, 0))
             except WorkerFailure as failure:
                 failures[name] = str(failure)
         return peaks
@@ -198,6 +211,11 @@ class Trials:
             "devices": self._devices,
         }
         return Worker("graphtune.engine_worker:serve", setup, name=name)
+
+
+def _prepare(worker: Worker, engine: str, cases: Mapping[Point, Case]) -> None:
+    for point, case in cases.items():
+        worker.call("prepare", size_key=str(point), case=str(case.path), engine=engine)
 
 
 def _speed_up(measured: Measurements, name: str, point: Point) -> SpeedUp:

@@ -38,6 +38,9 @@ class Participant(Protocol):
     def resume(self) -> None:
         """Its turn is next."""
 
+    def relaunch(self) -> None:
+        """Starts its process anew, where it has one of its own. May raise ``WorkerFailure``."""
+
 
 class LocalParticipant:
     """A participant in this process: `run(size_key)` makes one call. It sleeps when it isn't called."""
@@ -59,12 +62,19 @@ class LocalParticipant:
     def resume(self) -> None:
         """Nothing was stopped."""
 
+    def relaunch(self) -> None:
+        """It has no process of its own."""
+
 
 class WorkerParticipant:
-    """A participant in a worker process, whose handler knows the command "block" with `size_key` and `n_calls`."""
+    """A participant in a worker process, whose handler knows the command "block" with `size_key` and `n_calls`.
 
-    def __init__(self, worker: Worker) -> None:
+    `relaunch` ends the process and gives another one that does the same.
+    """
+
+    def __init__(self, worker: Worker, relaunch: Callable[[], Worker] | None = None) -> None:
         self._worker = worker
+        self._relaunch = relaunch
 
     def block(self, size_key: str, n_calls: int) -> list[float]:
         times = self._worker.call("block", size_key=size_key, n_calls=n_calls)
@@ -75,6 +85,10 @@ class WorkerParticipant:
 
     def resume(self) -> None:
         self._worker.resume()
+
+    def relaunch(self) -> None:
+        if self._relaunch is not None:
+            self._worker = self._relaunch()
 
 
 @dataclass
@@ -161,6 +175,7 @@ def take_turns(
     max_rounds: int = 60,
     confidence: float = 0.95,
     tie: float = 0.01,
+    launch_s: float = math.inf,
     on_round: Callable[[int, TurnsResult], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TurnsResult:
@@ -169,6 +184,9 @@ def take_turns(
     Every size gets at least one round of all, whatever the budget. A candidate that fails is dropped with its reason;
     the reference's failure is raised. Who is far behind another at a size, the reference too, sits out there until the
     close ones are told apart; what is left of the budget then completes the ``min_rounds`` of all.
+
+    Where the system puts a process's memory makes it a few per cent faster or slower for as long as it lives. So those
+    that are still close are launched anew every ``launch_s`` seconds, which takes time beside the budget.
     """
     if reference not in participants:
         raise ValueError(f"reference: {reference!r} is not among the participants {sorted(participants)}")
@@ -176,13 +194,20 @@ def take_turns(
     result = TurnsResult(reference, confidence)
     result.rounds = {name: {size: {} for size in size_keys} for name in participants}
     result.calls = {name: {size: [] for size in size_keys} for name in participants}
-    counts: dict[tuple[str, str], int] = {}
+    blocks = _Blocks(participants, result, block_s, warm_up)
+    launched = started
     everyone = list(participants)
     for participant in participants.values():
         participant.pause()
     try:
         for turn in range(max_rounds):
             deciding = len(result.settled) < len(size_keys) and clock() - started <= _FOR_DECIDING * budget_s
+            if deciding and clock() - launched >= launch_s:
+                before = clock()
+                close = {name for size in size_keys for name in _undecided(result, size)}
+                blocks.relaunch([name for name in everyone if name in close])
+                launched = clock()
+                started += launched - before
             # The one who comes first in a round changes, so that none always follows the same other.
             shift = turn % len(everyone)
             order = everyone[shift:] + everyone[:shift]
@@ -193,9 +218,7 @@ def take_turns(
                 who = _undecided(result, size) if deciding else _incomplete(result, size, min_rounds)
                 for name in [each for each in order if each in who]:
                     try:
-                        result.rounds[name][size][turn] = _take_turn(
-                            participants[name], name, size, counts, result, block_s, warm_up
-                        )
+                        result.rounds[name][size][turn] = blocks.take(name, size)
                         taken += 1
                     except WorkerFailure as failure:
                         if name == reference:
@@ -229,28 +252,49 @@ def _incomplete(result: TurnsResult, size: str, min_rounds: int) -> list[str]:
     return [*few, result.reference] if few else []
 
 
-def _take_turn(
-    participant: Participant,
-    name: str,
-    size: str,
-    counts: dict[tuple[str, str], int],
-    result: TurnsResult,
-    block_s: float,
-    warm_up: int,
-) -> float:
-    participant.resume()
-    try:
-        if (name, size) not in counts:
-            # Its first calls may compile or allocate; they only tell how many calls make a block.
-            typical = max(participant.block(size, warm_up + 1)[-1], 1e-9)
-            counts[name, size] = min(max(math.ceil(block_s / typical), 2), 1000)
-        # After its sleep, one long call warms up as well as two short ones.
-        cold = warm_up if counts[name, size] > 2 else 1
-        times = participant.block(size, cold + counts[name, size])[cold:]
-    finally:
-        participant.pause()
-    result.calls[name][size].extend(times)
-    return median(times)
+class _Blocks:
+    """Has participants make blocks of calls, of a number that takes about as long for each."""
+
+    def __init__(
+        self, participants: Mapping[str, Participant], result: TurnsResult, block_s: float, warm_up: int
+    ) -> None:
+        self._participants = participants
+        self._result = result
+        self._block_s = block_s
+        self._warm_up = warm_up
+        self._counts: dict[tuple[str, str], int] = {}
+        self._warm: set[tuple[str, str]] = set()
+
+    def take(self, name: str, size: str) -> float:
+        """The median of the block's calls, after those that warm up."""
+        participant = self._participants[name]
+        participant.resume()
+        try:
+            if (name, size) not in self._warm:
+                # A process's first calls may compile or allocate; they only tell how many calls make a block.
+                typical = max(participant.block(size, self._warm_up + 1)[-1], 1e-9)
+                count = min(max(math.ceil(self._block_s / typical), 2), 1000)
+                self._counts.setdefault((name, size), count)
+                self._warm.add((name, size))
+            count = self._counts[name, size]
+            # After its sleep, one long call warms up as well as two short ones.
+            cold = self._warm_up if count > 2 else 1
+            times = participant.block(size, cold + count)[cold:]
+        finally:
+            participant.pause()
+        self._result.calls[name][size].extend(times)
+        return median(times)
+
+    def relaunch(self, names: Sequence[str]) -> None:
+        for name in names:
+            try:
+                self._participants[name].relaunch()
+                self._participants[name].pause()
+            except WorkerFailure as failure:
+                if name == self._result.reference:
+                    raise
+                self._result.failures[name] = str(failure)
+            self._warm -= {(who, size) for who, size in self._warm if who == name}
 
 
 def _is_settled(result: TurnsResult, size: str, min_rounds: int, tie: float) -> bool:

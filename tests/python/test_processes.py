@@ -1,5 +1,6 @@
 """Workers that die, hang and raise; measuring in turns, with participants whose times are made up."""
 
+import itertools
 import json
 import os
 import random
@@ -313,6 +314,51 @@ def test_a_candidate_that_dies_is_dropped_with_its_reason():
         take_turns(who, ["a"], "x")
 
 
+def test_those_that_are_close_are_launched_anew():
+    def bias(launch):  # what a process has for as long as it lives
+        return (1.06, 0.94, 1.02, 0.98)[launch]
+
+    class Launched(MadeUp):
+        launches = 0
+
+        def relaunch(self):
+            assert not any(other.awake for other in self.others)
+            self.clock.now += 1000.0
+            self.launches += 1
+            if self.launches == self.fails_to_start:
+                raise WorkerFailure(f"{self.name} does not start")
+
+    def launched(**fails_to_start):
+        clock = Clock()
+        who = {}
+        up, down = (1.02, 0.98), (0.98, 1.02)  # by turns: the two in between are never told apart
+        for name, seconds, noise in (
+            ("eager", 0.010, (1,)),
+            ("one", 0.005, up),
+            ("other", 0.005, down),
+            ("slow", 0.02, (1,)),
+        ):
+            own = who[name] = Launched(name, clock, None, [])
+            noises = itertools.cycle(noise)
+            own.seconds = lambda s, own=own, seconds=seconds, noises=noises: seconds * bias(own.launches) * next(noises)
+            own.fails_to_start = fails_to_start.get(name, -1)
+        for own in who.values():
+            own.others = [other for other in who.values() if other is not own]
+        return who, clock
+
+    who, clock = launched()
+    result = take_turns(who, ["a"], "eager", budget_s=12_000, tie=0.0, max_rounds=200, launch_s=3000, clock=clock)
+    assert [own.launches for own in who.values()] == [0, 3, 3, 0]
+    assert result.seconds < 12_500  # launching is not counted
+    # Its first calls, which are slow, are not timed after a launch either.
+    assert max(max(times) for sizes in result.calls.values() for times in sizes.values()) < 0.03
+    assert result.failures == {}
+
+    who, clock = launched(one=2)
+    result = take_turns(who, ["a"], "eager", budget_s=12_000, tie=0.0, max_rounds=200, launch_s=3000, clock=clock)
+    assert result.failures == {"one": "one does not start"} and who["other"].launches >= 1
+
+
 def test_workers_take_turns():
     with (
         Worker("misbehaving_builders:timing_worker", {"seconds": 0.002}) as slow,
@@ -322,6 +368,26 @@ def test_workers_take_turns():
         result = take_turns(who, ["a"], "slow", max_rounds=6, block_s=0.01)
     assert result.failures == {} and len(result.rounds["fast"]["a"]) == 6
     assert result.ratio("fast", "a").value == 2.0
+
+
+def test_a_worker_is_launched_anew():
+    def start():
+        return Worker("misbehaving_builders:timing_worker", {"seconds": 0.001})
+
+    first, second = start(), start()
+    try:
+        participant = WorkerParticipant(first, lambda: second)
+        participant.relaunch()
+        first.close()
+        assert participant.block("a", 3) == [0.001] * 3
+        participant.pause()
+        assert second.paused
+        alone = WorkerParticipant(second)
+        alone.relaunch()  # it stays
+        assert alone.block("a", 1) == [0.001]
+    finally:
+        first.close()
+        second.close()
 
 
 def test_a_local_participant_makes_as_many_calls_as_it_is_asked_for():
