@@ -25,6 +25,8 @@ __all__ = ["Trials"]
 _BLOCK_SECONDS = 0.05
 # How long a process measures before it is launched anew.
 _LAUNCH_SECONDS = 24.0
+# How often plans, which have less time, are launched.
+_LAUNCHES_OF_PLANS = 3
 
 
 class Trials:
@@ -171,26 +173,34 @@ class Trials:
         for worker in self._workers.values():
             worker.pause()
         workers: dict[str, Worker] = {}
+
+        def launch(name: str) -> Worker:
+            if name in workers:
+                workers[name].close()
+            workers[name] = self._start(f"plan {name}", [engines[each] for each in plan_engines(plans[name])])
+            for point in points:
+                engine = served[name][point]
+                workers[name].call("prepare", size_key=str(point), case=str(cases[point].path), engine=engine)
+            return workers[name]
+
         participants: dict[str, Participant] = {}
+        budget = self._options.measure_seconds / 4
         try:
-            for name, plan in plans.items():
+            for name in plans:
                 try:
-                    workers[name] = self._start(f"plan {name}", [engines[each] for each in plan_engines(plan)])
-                    for point in points:
-                        workers[name].call(
-                            "prepare", size_key=str(point), case=str(cases[point].path), engine=served[name][point]
-                        )
+                    worker = launch(name)
                 except WorkerFailure:
                     if name == reference:
                         raise
                     continue  # such a plan would fail where it is deployed, too
-                workers[name].pause()
-                participants[name] = WorkerParticipant(workers[name])
+                worker.pause()
+                participants[name] = WorkerParticipant(worker, partial(launch, name))
             turns = take_turns(
                 participants,
                 [MIXED],
                 reference,
-                budget_s=self._options.measure_seconds / 4,
+                budget_s=budget,
+                launch_s=budget / _LAUNCHES_OF_PLANS,
                 block_s=4 * _BLOCK_SECONDS,
                 min_rounds=6,
                 confidence=0.95,
