@@ -39,7 +39,7 @@ void add_bundle(CLI::App& command, Options& options) {
 
 void add_load_options(CLI::App& command, graphtune::LoadOptions& options) {
   using graphtune::EngineLoading;
-  static const std::map<std::string, EngineLoading> kLoading = {
+  static const std::map<std::string, EngineLoading> choices = {
       {"in-turn", EngineLoading::InTurn},
       {"in-parallel", EngineLoading::InParallel},
       {"on-first-call", EngineLoading::OnFirstCall}};
@@ -49,7 +49,7 @@ void add_load_options(CLI::App& command, graphtune::LoadOptions& options) {
       ->check(CLI::Range(0, 4096));
   command
       .add_option_function<std::string>(
-          "--loading", [&options](const std::string& text) { options.loading = kLoading.at(text); },
+          "--loading", [&options](const std::string& text) { options.loading = choices.at(text); },
           "When the engines are loaded; default in-turn")
       ->check(CLI::IsMember({"in-turn", "in-parallel", "on-first-call"}));
   command.add_flag_callback(
