@@ -187,7 +187,8 @@ Ort::SessionOptions session_options(const EngineFile& file, const SessionSetting
   // end.
   session.DisableMemPattern();
   // Its threads stop spinning when a call is done: they would take the cores of other engines in
-  // this process, and of the caller.
+  // this process, and of the caller. So each session has a pool of its own: the threads of a pool
+  // for the whole process would spin at all times or never.
   session.AddConfigEntry(kOrtSessionOptionsConfigForceSpinningStop, "1");
   for (const auto& [name, value] : settings.config) {
     session.AddConfigEntry(name.c_str(), value.c_str());
