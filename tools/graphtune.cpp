@@ -51,7 +51,7 @@ void add_load_options(CLI::App& command, graphtune::LoadOptions& options) {
       .add_option_function<std::string>(
           "--loading", [&options](const std::string& text) { options.loading = choices.at(text); },
           "When the engines are loaded; default in-turn")
-      ->check(CLI::IsMember({"in-turn", "in-parallel", "on-first-call"}));
+      ->check(CLI::IsMember(choices));
   command.add_flag_callback(
       "--allow-native-code", [&options] { options.allow_native_code = true; },
       "Load native code (AOTInductor) from a bundle that was built on another machine");

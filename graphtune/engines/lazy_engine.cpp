@@ -11,7 +11,11 @@
 namespace graphtune {
 
 LazyEngine::LazyEngine(Backend& backend, std::filesystem::path folder, EngineOptions options)
-    : backend_(backend), folder_(std::move(folder)), options_(options), checked_(files()) {}
+    : backend_(backend), folder_(std::move(folder)), options_(options), checked_(files()) {
+  if (checked_.empty()) {  // then no change would be seen
+    throw EngineError(folder_.string() + ": the engine's files can't be read");
+  }
+}
 
 void LazyEngine::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
   std::call_once(once_, [this] {

@@ -21,7 +21,8 @@ namespace graphtune {
 /// was checked.
 class LazyEngine final : public Engine {
  public:
-  /// `backend` lives as long as the engine: those that find_backend gives always do.
+  /// `backend` lives as long as the engine: those that find_backend gives always do. Throws
+  /// EngineError where the folder can't be read.
   LazyEngine(Backend& backend, std::filesystem::path folder, EngineOptions options);
 
   [[nodiscard]] std::string_view backend() const noexcept override { return backend_.name(); }

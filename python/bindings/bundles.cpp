@@ -157,25 +157,11 @@ std::optional<AnyTuple> describe_changes(const Bundle& bundle, std::size_t graph
   return changes ? std::optional<AnyTuple>(describe_node(changes->form, 0)) : std::nullopt;
 }
 
-EngineLoading loading_from(const std::string& text) {
-  if (text == "in_turn") {
-    return EngineLoading::InTurn;
-  }
-  if (text == "in_parallel") {
-    return EngineLoading::InParallel;
-  }
-  if (text == "on_first_call") {
-    return EngineLoading::OnFirstCall;
-  }
-  throw ValueError("loading must be 'in_turn', 'in_parallel' or 'on_first_call', not '" + text +
-                   "'");
-}
-
 nb::typed<nb::tuple, Router, nb::typed<nb::list, nb::str>> load_router(
     const Bundle& bundle, std::optional<bool> allow_native_code, int threads, bool has_model,
-    const std::string& loading) {
+    EngineLoading loading) {
   LoadOptions options;
-  options.loading = loading_from(loading);
+  options.loading = loading;
   options.has_model = has_model;
   options.allow_native_code = allow_native_code;
   options.engine.threads = threads;
@@ -249,8 +235,12 @@ void bind_bundles(nb::module_& module) {
   module.def(
       "seal_manifest", [](const std::string& text) { return seal_manifest(text); }, "text"_a,
       "The text of an edited manifest, with the digest of what it now says.");
+  nb::enum_<EngineLoading>(module, "EngineLoading", "When the engines of a bundle are loaded.")
+      .value("IN_TURN", EngineLoading::InTurn, "One after the other.")
+      .value("IN_PARALLEL", EngineLoading::InParallel, "As many at a time as there are cores.")
+      .value("ON_FIRST_CALL", EngineLoading::OnFirstCall, "Each by the first call that it gets.");
   module.def("load_router", &load_router, "bundle"_a, "allow_native_code"_a = nb::none(),
-             "threads"_a = 0, "has_model"_a = false, "loading"_a = "in_turn",
+             "threads"_a = 0, "has_model"_a = false, "loading"_a = EngineLoading::InTurn,
              "(Router, problems): engines that do not fit this machine are problems where another "
              "can serve.");
   module.def("write_modules", &write_module_bundles, "modules"_a, "path"_a,

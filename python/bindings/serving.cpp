@@ -74,6 +74,8 @@ class Surroundings {
            have_function_modes();
   }
 
+  [[nodiscard]] PyObject* module_class() const noexcept { return module_class_.get(); }
+
  private:
   [[nodiscard]] PyObject* own_call() const {
     static PyObject* const name = PyUnicode_InternFromString("__call__");
@@ -113,10 +115,10 @@ struct Names {
 
 class Entry {
  public:
-  Entry(const nb::object& module_class, const nb::object& to_record, Surroundings surroundings)
-      : module_class_(Object::borrow(module_class.ptr())),
-        to_record_(Object::borrow(to_record.ptr())),
-        surroundings_(std::move(surroundings)) {}
+  Entry(const nb::type_object& module_class, const nb::object& to_record, const nb::object& mode,
+        const AnySequence& hooks, const AnySequence& states, const nb::object& function_modes)
+      : to_record_(Object::borrow(to_record.ptr())),
+        surroundings_(module_class, mode, hooks, states, function_modes) {}
 
   [[nodiscard]] bool is_transformed() const { return surroundings_.are_transforming(); }
 
@@ -150,7 +152,8 @@ class Entry {
 
   [[nodiscard]] Object call_forward(PyObject* module, PyObject* args, PyObject* kwargs) const {
     // Looked up anew: torch.fx replaces it while it traces.
-    const Object function = Object::steal(PyObject_GetAttrString(module_class_.get(), "__call__"));
+    const Object function =
+        Object::steal(PyObject_GetAttrString(surroundings_.module_class(), "__call__"));
     const Py_ssize_t count = PyTuple_GET_SIZE(args);
     const Object all = Object::steal(PyTuple_New(count + 1));
     PyTuple_SET_ITEM(all.get(), 0, Py_NewRef(module));
@@ -184,7 +187,6 @@ class Entry {
     return Object::steal(outputs.release().ptr());
   }
 
-  Object module_class_;
   Object to_record_;
   Surroundings surroundings_;
   Names names_;
@@ -225,19 +227,13 @@ void take_calls_of(const nb::handle entry, const nb::handle module_class) {
 void bind_serving(nb::module_& module) {
   nb::class_<Entry>(module, "CallEntry",
                     "Serves calls of wrapped modules whose form is known, in one step.")
-      .def(
-          "__init__",
-          [](Entry* self, const nb::type_object& module_class, const nb::object& to_record,
-             const nb::object& mode, const AnySequence& hooks, const AnySequence& states,
-             const nb::object& function_modes) {
-            new (self) Entry(module_class, to_record,
-                             Surroundings(module_class, mode, hooks, states, function_modes));
-          },
-          "module_class"_a, "to_record"_a, "mode"_a, "hooks"_a, "states"_a, "function_modes"_a,
-          "`module_class` is nn.Module, whose own call leads to `forward`. `mode` is a ContextVar "
-          "that has to be None, `hooks` are dicts that have to be empty, `states` (dict, key, "
-          "value) that have to hold, and `function_modes()` has to be False, for a call to be "
-          "served.")
+      .def(nb::init<const nb::type_object&, const nb::object&, const nb::object&,
+                    const AnySequence&, const AnySequence&, const nb::object&>(),
+           "module_class"_a, "to_record"_a, "mode"_a, "hooks"_a, "states"_a, "function_modes"_a,
+           "`module_class` is nn.Module, whose own call leads to `forward`. `mode` is a ContextVar "
+           "that has to be None, `hooks` are dicts that have to be empty, `states` (dict, key, "
+           "value) that have to hold, and `function_modes()` has to be False, for a call to be "
+           "served.")
       .def("take_calls_of", &take_calls_of, "module_class"_a,
            "Has instances of a class called by this entry, without a frame of Python's: they are "
            "served, or go on to `forward`.")

@@ -14,6 +14,8 @@
 
 namespace graphtune::python {
 
+class FormedCall;
+
 /// A call that no engine served.
 struct CallMiss {
   MissReason reason;
@@ -23,8 +25,6 @@ struct CallMiss {
 
 /// What became of a call: a result, a miss, or neither (to be run eagerly, by plan or because it is
 /// traced).
-class FormedCall;
-
 struct Outcome {
   Object result;
   std::optional<CallMiss> miss;

@@ -41,7 +41,11 @@ class WeightGuard::Defaults {
     if (at::impl::PythonTorchFunctionTLS::stack_len() == 0 && is_cpu_) {
       return false;
     }
-    return PyObject_RichCompareBool(device().get(), device_.get(), Py_EQ) != 1;
+    const int same = PyObject_RichCompareBool(device().get(), device_.get(), Py_EQ);
+    if (same < 0) {
+      throw PythonError();
+    }
+    return same == 0;
   }
 
  private:

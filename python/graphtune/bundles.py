@@ -139,7 +139,11 @@ def load(
 
 
 #: When the engines of a bundle are loaded.
-LOADING = ("in_turn", "in_parallel", "on_first_call")
+LOADING = {
+    "in_turn": _core.EngineLoading.IN_TURN,
+    "in_parallel": _core.EngineLoading.IN_PARALLEL,
+    "on_first_call": _core.EngineLoading.ON_FIRST_CALL,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,7 +159,7 @@ class LoadOptions:
         if self.miss_policy is not None and self.miss_policy not in MISS_POLICIES:
             raise GraphtuneValueError(f"miss_policy: {self.miss_policy!r} is none of {', '.join(MISS_POLICIES)}")
         check_threads("threads", self.threads)
-        if self.loading not in LOADING:
+        if self.loading not in list(LOADING):
             raise GraphtuneValueError(f"loading: {self.loading!r} is none of {', '.join(LOADING)}")
 
 
@@ -198,7 +202,9 @@ class LoadedParts:
 
 def _read(path: Path, options: LoadOptions, has_model: bool) -> tuple[Any, Any, list[Any]]:
     bundle = _core.read_bundle(path, allow_native_code=options.allow_native_code)
-    router, problems = _core.load_router(bundle, options.allow_native_code, options.threads, has_model, options.loading)
+    router, problems = _core.load_router(
+        bundle, options.allow_native_code, options.threads, has_model, LOADING[options.loading]
+    )
     for problem in problems:
         warn_user(problem)
     return (

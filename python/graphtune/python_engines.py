@@ -47,7 +47,7 @@ Function = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 _BUILT_IN = {"inductor": "graphtune.inductor_engine:InductorEngine"}
 _RESERVED = {"aoti", "eager", "onnxruntime", "openvino", "torchscript", *_BUILT_IN}
 _classes: dict[str, str] = dict(_BUILT_IN)
-# Whoever asks for engines to be loaded in parallel: torch.export.load and other loaders bear one call at a time.
+# Engines may be loaded by several threads, but torch.export.load bears one call at a time.
 _loading = threading.RLock()
 
 
@@ -138,14 +138,10 @@ def build_engine(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def load_engine(class_name: str, folder: str, threads: int) -> Function:
     """The function that the extension calls for an engine of such a class."""
-    with _loading:
-        return _load_engine(class_name, folder, threads)
-
-
-def _load_engine(class_name: str, folder: str, threads: int) -> Function:
     engine_class = find_class(class_name)
     options = json.loads((Path(folder) / "engine.json").read_text())["options"]
-    function = engine_class().load(Path(folder), {**options, "threads": threads})
+    with _loading:
+        function = engine_class().load(Path(folder), {**options, "threads": threads})
     if not callable(function):
         raise TypeError(f"{class_name}.load gave {function!r} instead of a function")
     turn = contextlib.nullcontext() if getattr(engine_class, "thread_safe", False) else threading.Lock()

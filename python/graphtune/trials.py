@@ -105,7 +105,7 @@ class Trials:
         failures: dict[str, str] = {}
         for name, worker in self._workers.items():
             try:
-                _prepare(worker, name, cases)
+                _prepare(worker, cases, dict.fromkeys(cases, name))
             except WorkerFailure as failure:
                 failures[name] = str(failure)
                 continue
@@ -140,7 +140,7 @@ class Trials:
         self._peaks[engine.name] = max(old.call("peak_memory"), self._peaks.get(engine.name, 0))
         old.close()
         worker = self._workers[engine.name] = self._start(engine.name, [engine])
-        _prepare(worker, engine.name, cases)
+        _prepare(worker, cases, dict.fromkeys(cases, engine.name))
         return worker
 
     def _peak_memory(self, failures: dict[str, str]) -> dict[str, int]:
@@ -178,9 +178,7 @@ class Trials:
             if name in workers:
                 workers[name].close()
             workers[name] = self._start(f"plan {name}", [engines[each] for each in plan_engines(plans[name])])
-            for point in points:
-                engine = served[name][point]
-                workers[name].call("prepare", size_key=str(point), case=str(cases[point].path), engine=engine)
+            _prepare(workers[name], {point: cases[point] for point in points}, served[name])
             return workers[name]
 
         participants: dict[str, Participant] = {}
@@ -223,9 +221,10 @@ class Trials:
         return Worker("graphtune.engine_worker:serve", setup, name=name)
 
 
-def _prepare(worker: Worker, engine: str, cases: Mapping[Point, Case]) -> None:
+def _prepare(worker: Worker, cases: Mapping[Point, Case], engines: Mapping[Point, str]) -> None:
+    """Has a worker hold each point's tensors, for the engine that is to run them."""
     for point, case in cases.items():
-        worker.call("prepare", size_key=str(point), case=str(case.path), engine=engine)
+        worker.call("prepare", size_key=str(point), case=str(case.path), engine=engines[point])
 
 
 def _speed_up(measured: Measurements, name: str, point: Point) -> SpeedUp:

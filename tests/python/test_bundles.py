@@ -142,6 +142,16 @@ def test_what_the_first_call_loads_is_what_was_checked(saved, tmp_path, change):
         served(ids(3, 4), torch.ones(3, 4))
 
 
+def test_an_engine_whose_files_are_gone_is_none_to_be_loaded_later(saved, tmp_path):
+    path = tmp_path / "copy.bundle"
+    shutil.copytree(saved[1], path)
+    bundle = _core.read_bundle(path)
+    for folder in path.glob("graph_0/*"):
+        shutil.rmtree(folder)
+    with pytest.raises(graphtune.EngineError, match="the engine's files can't be read"):
+        _core.load_router(bundle, loading=_core.EngineLoading.ON_FIRST_CALL)
+
+
 def test_a_call_outside_of_the_bundle_is_a_miss(saved):
     served = graphtune.load(saved[1])
     with pytest.raises(graphtune.MissError, match=r"axis 0.*5"):
