@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ from .user_messages import shorten
 
 __all__ = ["MIXED", "read_case", "serve", "to_devices", "write_case"]
 
-# The size key of a block whose calls go through all prepared sizes in turn; the time of a call is that of them all.
+# The size key of a block whose calls go through all prepared sizes in turn; the time of a call is their geometric mean,
+# by the sizes' weights.
 MIXED = "*"
 
 
@@ -40,14 +42,22 @@ def to_devices(tensors: Sequence[torch.Tensor], devices: Sequence[str]) -> list[
     return [tensor.to(device) for tensor, device in zip(tensors, devices, strict=True)]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Size:
+    """Calls of one size: who runs them, their tensors, and how much they count among all sizes."""
+
+    engine: _core.Engine
+    tensors: list[torch.Tensor]
+    weight: float
+
+
 @dataclasses.dataclass
 class _Server:
     engines: dict[str, _core.Engine]
     tolerances: Mapping[str, tuple[float, float]]
     output_names: list[str]
     devices: list[str]  # of the inputs
-    # The engine and the tensors of each size.
-    sizes: dict[str, tuple[_core.Engine, list[torch.Tensor]]] = dataclasses.field(default_factory=dict)
+    sizes: dict[str, _Size] = dataclasses.field(default_factory=dict)
 
     def handle(self, command: str, payload: Mapping[str, Any]) -> Any:
         handlers: dict[str, Callable[..., Any]] = {
@@ -88,24 +98,27 @@ class _Server:
         chosen = self.tolerances.get(str(dtype).removeprefix("torch."))
         return (chosen[0], chosen[1]) if chosen is not None else _core.default_tolerance(dtype)
 
-    def prepare(self, size_key: str, case: str, engine: str) -> None:
-        self.sizes[size_key] = self.engines[engine], to_devices(read_case(Path(case))[0], self.devices)
+    def prepare(self, size_key: str, case: str, engine: str, weight: float = 1.0) -> None:
+        tensors = to_devices(read_case(Path(case))[0], self.devices)
+        self.sizes[size_key] = _Size(self.engines[engine], tensors, weight)
 
     def block(self, size_key: str, n_calls: int) -> list[float]:
         if size_key != MIXED:
-            return self.time(*self.sizes[size_key], n_calls)
+            return self.time(self.sizes[size_key], n_calls)
+        total = sum(size.weight for size in self.sizes.values())
         return [
-            sum(self.time(engine, tensors, 1)[0] for engine, tensors in self.sizes.values()) for _ in range(n_calls)
+            math.exp(sum(size.weight * math.log(self.time(size, 1)[0]) for size in self.sizes.values()) / total)
+            for _ in range(n_calls)
         ]
 
-    def time(self, engine: _core.Engine, tensors: list[torch.Tensor], n_calls: int) -> list[float]:
+    def time(self, size: _Size, n_calls: int) -> list[float]:
         """The seconds of each call."""
-        if not any(tensor.is_cuda for tensor in tensors):
-            return list(engine.time(tensors, n_calls))
+        if not any(tensor.is_cuda for tensor in size.tensors):
+            return list(size.engine.time(size.tensors, n_calls))
         times = []
         for _ in range(n_calls):
             started = time.perf_counter()
-            engine.run(tensors)
+            size.engine.run(size.tensors)
             torch.cuda.synchronize()  # a run only queues its work
             times.append(time.perf_counter() - started)
         return times

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 from .probing import Point, Ranges
@@ -31,8 +32,12 @@ class Measurements:
     peak_memory: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def seconds(self, name: str, point: Point) -> float:
-        """The typical time of a call: the median over the rounds."""
-        return self.turns.median(name, str(point))
+        """The typical time of a call, as if all had taken the same turns."""
+        return self._seconds[point][name]
+
+    @functools.cached_property
+    def _seconds(self) -> dict[Point, dict[str, float]]:
+        return {point: self.turns.typical_times(str(point)) for point in self.points}
 
     def latency(self, name: str, point: Point, percentile: float) -> float:
         """The time that ``percentile`` percent of the calls do not exceed."""

@@ -17,6 +17,7 @@ from .processes import Worker, WorkerFailure
 from .python_engines import class_of
 from .result import CandidateResult, SpeedUp
 from .tune_options import TuneOptions
+from .turn_statistics import Ratio
 from .turns import LocalParticipant, Participant, WorkerParticipant, take_turns
 from .validation import Case, Verify, validate
 
@@ -160,14 +161,15 @@ class Trials:
         reference: str,
         engines: Mapping[str, EngineFolder],
         cases: Mapping[Point, Case],
-    ) -> dict[str, float]:
+        weights: Mapping[Point, float],
+    ) -> dict[str, Ratio]:
         """How many times faster each plan is than the reference with all its engines in one process, as deployed.
 
-        The calls go through all points at which every plan has an engine. A plan that fails is left out; the
-        reference's failure is raised (WorkerFailure).
+        The calls go through all points at which every plan has an engine and that weigh something. A plan that fails is
+        left out; the reference's failure is raised (WorkerFailure).
         """
         served = {name: {point: engine_at(plan, point) for point in cases} for name, plan in plans.items()}
-        points = [point for point in cases if all(by_point[point] != EAGER for by_point in served.values())]
+        points = [p for p in cases if weights[p] > 0 and all(by_point[p] != EAGER for by_point in served.values())]
         if not points:
             return {}
         for worker in self._workers.values():
@@ -178,7 +180,7 @@ class Trials:
             if name in workers:
                 workers[name].close()
             workers[name] = self._start(f"plan {name}", [engines[each] for each in plan_engines(plans[name])])
-            _prepare(workers[name], {point: cases[point] for point in points}, served[name])
+            _prepare(workers[name], {point: cases[point] for point in points}, served[name], weights)
             return workers[name]
 
         participants: dict[str, Participant] = {}
@@ -199,14 +201,14 @@ class Trials:
                 reference,
                 budget_s=budget,
                 launch_s=budget / _LAUNCHES_OF_PLANS,
-                block_s=4 * _BLOCK_SECONDS,
+                block_s=4 * _BLOCK_SECONDS / len(points),  # a call's time is the mean of so many
                 min_rounds=6,
                 confidence=0.95,
             )
         finally:
             for worker in workers.values():
                 worker.close()
-        return {name: turns.ratio(name, MIXED).value for name in participants if name not in turns.failures}
+        return {name: turns.ratio(name, MIXED) for name in participants if name not in turns.failures}
 
     def _start(self, name: str, engines: Sequence[EngineFolder]) -> Worker:
         setup: dict[str, Any] = {
@@ -221,10 +223,16 @@ class Trials:
         return Worker("graphtune.engine_worker:serve", setup, name=name)
 
 
-def _prepare(worker: Worker, cases: Mapping[Point, Case], engines: Mapping[Point, str]) -> None:
+def _prepare(
+    worker: Worker,
+    cases: Mapping[Point, Case],
+    engines: Mapping[Point, str],
+    weights: Mapping[Point, float] | None = None,
+) -> None:
     """Has a worker hold each point's tensors, for the engine that is to run them."""
     for point, case in cases.items():
-        worker.call("prepare", size_key=str(point), case=str(case.path), engine=engines[point])
+        weight = 1.0 if weights is None else weights[point]
+        worker.call("prepare", size_key=str(point), case=str(case.path), engine=engines[point], weight=weight)
 
 
 def _speed_up(measured: Measurements, name: str, point: Point) -> SpeedUp:

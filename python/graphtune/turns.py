@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Any, Protocol
 
 from .processes import Worker, WorkerFailure
-from .turn_statistics import Ratio, chance_of_zero_mean, paired_ratio, quantile, separated
+from .turn_statistics import Ratio, chance_of_zero_mean, paired_ratio, quantile, separated, typical_times
 
 __all__ = ["LocalParticipant", "Participant", "TurnsResult", "WorkerParticipant", "take_turns"]
 
@@ -104,8 +104,9 @@ class TurnsResult:
     settled: list[str] = field(default_factory=list)  # sizes whose winner is sure
     seconds: float = 0.0
 
-    def median(self, name: str, size_key: str) -> float:
-        return median(self.rounds[name][size_key].values())
+    def typical_times(self, size_key: str) -> dict[str, float]:
+        """Seconds a call by participant, as if all had taken the same turns."""
+        return typical_times({name: sizes[size_key] for name, sizes in self.rounds.items()})
 
     def latency(self, name: str, size_key: str, share: float) -> float:
         """Such as share=0.99 for p99."""
@@ -151,10 +152,11 @@ class TurnsResult:
 
     def to_dict(self) -> dict[str, Any]:
         measured = {n: [s for s, r in sizes.items() if r] for n, sizes in self.rounds.items() if n not in self.failures}
+        typical = {size: self.typical_times(size) for size in self.rounds[self.reference]}
         return {
             "reference": self.reference,
             "confidence": self.confidence,
-            "medians": {n: {s: self.median(n, s) for s in sizes} for n, sizes in measured.items()},
+            "typical": {n: {s: typical[s][n] for s in sizes} for n, sizes in measured.items()},
             "p99": {n: {s: self.latency(n, s, 0.99) for s in sizes} for n, sizes in measured.items()},
             "ratios": {n: {s: self.ratio(n, s).to_dict() for s in sizes} for n, sizes in measured.items()},
             "failures": dict(self.failures),
@@ -300,7 +302,8 @@ class _Blocks:
 def _is_settled(result: TurnsResult, size: str, min_rounds: int, tie: float) -> bool:
     """Whether the fastest is told apart from every other, or level with it for sure."""
     close = result.contenders(size)
-    best = min(close, key=lambda name: result.median(name, size))
+    times = result.typical_times(size)
+    best = min(close, key=lambda name: times[name])
     sure = result.deciding_confidence
     against = [result.compare(name, best, size, sure) for name in close if name != best]
     return all(ratio.rounds >= min_rounds and separated(ratio, tie) for ratio in against)

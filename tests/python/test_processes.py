@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 from graphtune.processes import Worker, WorkerDied, WorkerError, WorkerFailure, WorkerTimeout
-from graphtune.turn_statistics import Ratio, chance_of_zero_mean, median_interval, paired_ratio, quantile, separated
+from graphtune.turn_statistics import (
+    Ratio,
+    chance_of_zero_mean,
+    median_interval,
+    paired_ratio,
+    quantile,
+    separated,
+    typical_times,
+)
 from graphtune.turns import LocalParticipant, WorkerParticipant, take_turns
 
 ECHO = "misbehaving_builders:echo_worker"
@@ -143,6 +151,27 @@ def test_paired_ratio_cancels_what_hits_both():
         paired_ratio([1.0], [1.0, 2.0])
 
 
+def test_typical_times_of_two_have_the_median_of_their_ratios():
+    chooser = random.Random(3)
+    one = {turn: chooser.uniform(1, 2) for turn in range(9)}
+    other = {turn: chooser.uniform(1, 2) for turn in range(9)}
+    times = typical_times({"one": one, "other": other})
+    assert times["one"] / times["other"] == pytest.approx(paired_ratio([*one.values()], [*other.values()]).value)
+
+
+def test_typical_times_are_compared_in_the_same_turns():
+    # The machine is slow after three turns, when eager sits out: by medians of their own it would be the fastest.
+    speed = {turn: 1.0 if turn < 3 else 3.0 for turn in range(12)}
+    rounds = {
+        "eager": dict.fromkeys(range(3), 1.5),
+        "fast": {turn: 1.0 * slow for turn, slow in speed.items()},
+        "faster": {turn: 0.9 * slow for turn, slow in speed.items() if turn != 1},
+        "never": {},
+    }
+    assert typical_times(rounds) == pytest.approx({"eager": 4.5, "fast": 3.0, "faster": 2.7})
+    assert typical_times({}) == {} == typical_times({"never": {}})
+
+
 @pytest.mark.parametrize(
     ("values", "chance"),  # by tables of the distribution
     [
@@ -230,7 +259,7 @@ def test_turns_are_taken_alone_and_warm_up_is_dropped():
     assert all(not awake for *_, awake in log)
     assert all(one.awake for one in who.values())
     assert result.settled == ["1x8", "8x8"]
-    assert result.median("fast", "1x8") == pytest.approx(0.005)
+    assert result.typical_times("1x8")["fast"] == pytest.approx(0.005)
     assert result.ratio("fast", "8x8").value == pytest.approx(2.0)
     assert len(result.rounds["eager"]["1x8"]) == 6
     # Blocks of about the same time: twice the calls where they take half as long, and two to warm up.
@@ -305,7 +334,7 @@ def test_a_candidate_that_dies_is_dropped_with_its_reason():
     who["bad"].fails_at = 3
     result = take_turns(who, ["a"], "eager", budget_s=1e9, clock=clock)
     assert result.failures == {"bad": "bad died"}
-    assert result.settled == ["a"] and "bad" not in result.to_dict()["medians"]
+    assert result.settled == ["a"] and "bad" not in result.to_dict()["typical"]
     who = party(clock, log, eager=(lambda s: 1.0,), fast=lambda s: 0.5)
     who["eager"].fails_at = 2
     with pytest.raises(WorkerFailure, match="eager died"):
