@@ -3,6 +3,8 @@
 #include "bindings/argument_change.h"
 #include "bindings/batch.h"
 #include "bindings/bundles.h"
+#include "bindings/call_tensors.h"
+#include "bindings/contracts.h"
 #include "bindings/engines.h"
 #include "bindings/errors.h"
 #include "bindings/graph.h"
@@ -33,6 +35,8 @@ NB_MODULE(_core, module) {
   python::bind_engines(module);
   python::bind_size_condition(module);
   python::bind_argument_changes(module);
+  python::bind_call_tensors(module);
+  python::bind_contracts(module);
   python::bind_routing(module);
   python::bind_serving(module);
   python::bind_bundles(module);

@@ -4,7 +4,7 @@
 
 namespace graphtune::python {
 
-/// Miss, RoutedGraph, TunedRouter, and the tensors of calls in canonical order.
+/// Miss, RoutedGraph, Router, TunedRouter.
 void bind_routing(nanobind::module_& module);
 
 }  // namespace graphtune::python
