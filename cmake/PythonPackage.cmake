@@ -31,7 +31,8 @@ endforeach()
 
 file(GLOB _sources CONFIGURE_DEPENDS python/bindings/*.cpp)
 if(_sources)
-  nanobind_add_module(_core NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${_sources})
+  nanobind_add_module(_core NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${_sources}
+                      graphtune/engines/torch/openmp_threads.cpp)
   target_include_directories(_core PRIVATE python)
   # torch's headers bring an fmt of their own, which comes first: no library of that version is linked.
   target_compile_definitions(_core PRIVATE FMT_HEADER_ONLY)

@@ -10,6 +10,7 @@
 
 #include "bindings/tensor_access.h"
 #include "graphtune/engines/engine_file.h"
+#include "graphtune/engines/torch/openmp_threads.h"
 #include "graphtune/error.h"
 
 namespace nb = nanobind;
@@ -89,6 +90,7 @@ class PythonEngine final : public Engine {
       given.append(nb::steal(from_core(inputs[input.index])));
     }
     const nb::list results = nb::cast<nb::list>(function_(given));
+    leave_openmp_spinning();
     if (results.size() != file_.result_count) {
       throw EngineError("engine '" + file_.backend + "': gave " + std::to_string(results.size()) +
                         " results, its engine.json promises " + std::to_string(file_.result_count));

@@ -15,6 +15,7 @@
 #include "bindings/recording.h"
 #include "bindings/stub_types.h"
 #include "bindings/tuned_router.h"
+#include "graphtune/engines/torch/openmp_threads.h"
 #include "graphtune/error.h"
 
 namespace nb = nanobind;
@@ -160,7 +161,9 @@ class Entry {
     for (Py_ssize_t i = 0; i < count; ++i) {
       PyTuple_SET_ITEM(all.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(args, i)));
     }
-    return Object::steal(PyObject_Call(function.get(), all.get(), kwargs));
+    Object result = Object::steal(PyObject_Call(function.get(), all.get(), kwargs));
+    leave_openmp_spinning();
+    return result;
   }
 
   [[nodiscard]] bool has_hooks(PyObject* own) const {

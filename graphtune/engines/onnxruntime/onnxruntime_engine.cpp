@@ -15,6 +15,7 @@
 #include "graphtune/engines/onnxruntime/element_types.h"
 #include "graphtune/engines/onnxruntime/runtime.h"
 #include "graphtune/engines/onnxruntime/session_settings.h"
+#include "graphtune/engines/spinning_threads.h"
 #include "graphtune/error.h"
 
 namespace graphtune {
@@ -69,6 +70,7 @@ class OnnxRuntimeEngine final : public Engine {
   void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) override {
     outputs.clear();
     file_.check_inputs(inputs, DeviceType::Cpu);
+    end_spinning();
     try {
       run_checked(inputs, outputs);
     } catch (const Error&) {

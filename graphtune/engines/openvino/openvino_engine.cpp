@@ -16,6 +16,7 @@
 #include "graphtune/engines/engine_file.h"
 #include "graphtune/engines/openvino/element_types.h"
 #include "graphtune/engines/openvino/request.h"
+#include "graphtune/engines/spinning_threads.h"
 #include "graphtune/error.h"
 
 namespace graphtune {
@@ -137,6 +138,7 @@ class OpenVinoEngine final : public Engine {
       check_sizes(i, tensor);
       refuse_wrapped_values(file_.inputs[i].index, tensor);
     }
+    end_spinning();
     try {
       std::unique_ptr<Request> request = pool_.take();
       request->run(inputs, outputs);

@@ -6,6 +6,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "graphtune/engines/cuda_device.h"
+#include "graphtune/engines/torch/openmp_threads.h"
 #include "graphtune/engines/torch/tensor_bridge.h"
 #include "graphtune/engines/torch/thread_count.h"
 #include "graphtune/engines/torch/torch_errors.h"
@@ -32,6 +33,7 @@ void TorchEngine::run(std::span<const Tensor> inputs, std::vector<Tensor>& outpu
       const ThreadCount thread_count(threads_);
       results = compute(std::move(taken));
     }
+    leave_openmp_spinning();
     hand_out(file_, results, outputs);
   } catch (const Error&) {
     outputs.clear();
