@@ -46,7 +46,8 @@ def serve(bundle: str) -> None:
 
     import graphtune
 
-    run = load_model() if bundle == "eager" else graphtune.load(bundle)
+    model = load_model()  # a plan may serve some sizes eagerly
+    run = model if bundle == "eager" else graphtune.load(bundle, model)
     print("ready", flush=True)
     with torch.inference_mode():
         for line in sys.stdin:
