@@ -19,8 +19,6 @@ using namespace nb::literals;
 namespace graphtune::python {
 namespace {
 
-using Signature = const CallSignature*;  // null: as given
-
 TensorList in_canonical_order(const Walker& walker) {
   TensorList result;
   for (std::size_t canonical = 0; canonical < walker.tensors().size(); ++canonical) {
@@ -43,7 +41,7 @@ std::vector<Object> in_callers_order(const Walker& walker, const TensorSequence&
   return tensors;
 }
 
-TensorList call_tensors(const Args& args, const Kwargs& kwargs, Signature signature) {
+TensorList call_tensors(const Args& args, const Kwargs& kwargs, const CallSignature* signature) {
   const WalkerLease walker;
   walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
   return in_canonical_order(*walker);
@@ -51,7 +49,7 @@ TensorList call_tensors(const Args& args, const Kwargs& kwargs, Signature signat
 
 nb::typed<nb::tuple, Args, Kwargs> call_with_tensors(const Args& args, const Kwargs& kwargs,
                                                      const TensorSequence& tensors,
-                                                     Signature signature) {
+                                                     const CallSignature* signature) {
   const WalkerLease walker;
   walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
   const std::vector<Object> ordered = in_callers_order(*walker, tensors);

@@ -29,8 +29,6 @@ using namespace nb::literals;
 namespace graphtune::python {
 namespace {
 
-using Signature = const CallSignature*;  // null: as given
-
 template <typename Key>
 using RangesBy = nb::typed<nb::dict, Key, nb::typed<nb::tuple, int, int>>;
 using SizeLists = nb::typed<nb::list, nb::typed<nb::list, std::variant<int, std::string>>>;
@@ -105,7 +103,7 @@ ContractParts contract_parts(const GraphSpec& spec) {
 }
 
 std::optional<SymbolValues> symbols_of_call(const GraphSpec& spec, const Args& args,
-                                            const Kwargs& kwargs, Signature signature) {
+                                            const Kwargs& kwargs, const CallSignature* signature) {
   const Contract contract = spec.contract();
   const WalkerLease walker;
   walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
@@ -139,7 +137,7 @@ std::vector<std::string> names_in_canonical_order(const CallTree& tree) {
 using Places = std::vector<std::uint32_t>;
 
 GraphSpec with_fixed_constants(GraphSpec spec, const Args& args, const Kwargs& kwargs,
-                               Signature signature, const Places& unused) {
+                               const CallSignature* signature, const Places& unused) {
   const WalkerLease walker;
   walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
   spec.set_fixed_constants(FixedConstants(walker->tree(), unused));
@@ -147,7 +145,8 @@ GraphSpec with_fixed_constants(GraphSpec spec, const Args& args, const Kwargs& k
 }
 
 /// Bytes that are equal for equal constants only.
-std::vector<nb::bytes> call_constants(const Args& args, const Kwargs& kwargs, Signature signature) {
+std::vector<nb::bytes> call_constants(const Args& args, const Kwargs& kwargs,
+                                      const CallSignature* signature) {
   const WalkerLease walker;
   walker->walk_inputs(args.ptr(), kwargs.ptr(), signature);
   std::vector<nb::bytes> constants;

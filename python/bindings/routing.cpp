@@ -27,8 +27,6 @@ using namespace nb::literals;
 namespace graphtune::python {
 namespace {
 
-using Signature = const CallSignature*;  // null: as given
-
 // (name, backend, folder, threads)
 using EngineFolder = std::tuple<std::string, std::string, Path, int>;
 
@@ -66,12 +64,10 @@ nb::typed<nb::dict, nb::str, nb::any> stats_of(const Router& router) {
   return result;
 }
 
-std::shared_ptr<TunedRouter> make_tuned_router(std::shared_ptr<Router> router, Signature signature,
-                                               const AnySequence& templates,
-                                               const TensorSequence& weights,
-                                               const AnySequence& slots,
-                                               const AnySequence& fixed_dicts,
-                                               const nb::object& default_device) {
+std::shared_ptr<TunedRouter> make_tuned_router(
+    std::shared_ptr<Router> router, const CallSignature* signature, const AnySequence& templates,
+    const TensorSequence& weights, const AnySequence& slots, const AnySequence& fixed_dicts,
+    const nb::object& default_device) {
   std::vector<Object> forms;
   for (const nb::handle form : templates) {
     forms.push_back(Object::borrow(form.ptr()));

@@ -162,7 +162,7 @@ class Entry {
       PyTuple_SET_ITEM(all.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(args, i)));
     }
     Object result = Object::steal(PyObject_Call(function.get(), all.get(), kwargs));
-    leave_openmp_spinning();
+    leave_openmp_spinning();  // most likely the model ran: engines serve above
     return result;
   }
 

@@ -159,7 +159,7 @@ class LoadOptions:
         if self.miss_policy is not None and self.miss_policy not in MISS_POLICIES:
             raise GraphtuneValueError(f"miss_policy: {self.miss_policy!r} is none of {', '.join(MISS_POLICIES)}")
         check_threads("threads", self.threads)
-        if self.loading not in list(LOADING):
+        if self.loading not in list(LOADING):  # which may be unhashable
             raise GraphtuneValueError(f"loading: {self.loading!r} is none of {', '.join(LOADING)}")
 
 

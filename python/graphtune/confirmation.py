@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from .candidate_builds import EngineFolder
-from .measurements import EAGER, Measurements
+from .measurements import EAGER, LEVEL, Measurements
 from .planning import PlanEntry, engine_at, make_plan, plan_engines
 from .probing import Point
 from .processes import WorkerFailure
@@ -16,7 +16,6 @@ from .validation import Case
 __all__ = ["confirm_plan"]
 
 _SEVERAL = "several engines"
-_LEVEL = 1.01
 
 
 def confirm_plan(
@@ -41,9 +40,9 @@ def confirm_plan(
     ratio = ratios.get(_SEVERAL)
     if ratio is None:
         return alone[best], f"{best} alone: {several} could not be run in one process"
-    if ratio.value * _LEVEL < 1:
-        return alone[best], f"{best} alone: {several} in one process are {ratio.value:.2f}x as fast"
-    return plan, f"{several} in one process: {ratio.value:.2f}x as fast as {best} alone"
+    if ratio * LEVEL < 1:
+        return alone[best], f"{best} alone: {several} in one process are {ratio:.2f}x as fast"
+    return plan, f"{several} in one process: {ratio:.2f}x as fast as {best} alone"
 
 
 def _gain(measured: Measurements, name: str, point: Point) -> float:

@@ -98,7 +98,7 @@ class _Server:
         chosen = self.tolerances.get(str(dtype).removeprefix("torch."))
         return (chosen[0], chosen[1]) if chosen is not None else _core.default_tolerance(dtype)
 
-    def prepare(self, size_key: str, case: str, engine: str, weight: float = 1.0) -> None:
+    def prepare(self, size_key: str, case: str, engine: str, weight: float) -> None:
         tensors = to_devices(read_case(Path(case))[0], self.devices)
         self.sizes[size_key] = _Size(self.engines[engine], tensors, weight)
 

@@ -10,9 +10,11 @@ from .probing import Point, Ranges
 from .turn_statistics import Ratio
 from .turns import TurnsResult
 
-__all__ = ["EAGER", "Measurements"]
+__all__ = ["EAGER", "LEVEL", "Measurements"]
 
 EAGER = "eager"
+# Two that are this close are level, whatever else the measurement says.
+LEVEL = 1.01
 _BATCH_SYMBOL = "b"
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from .errors import GraphtuneTypeError, GraphtuneValueError
-from .measurements import EAGER, Measurements
+from .measurements import EAGER, LEVEL, Measurements
 from .planning import PlanEntry, engine_at, make_plan
 from .probing import Point
 
@@ -21,8 +21,7 @@ __all__ = [
     "Strategy",
 ]
 
-# Two that are this close are level, whatever else the measurement says; and at this distance they never are.
-_LEVEL = 1.01
+# At this distance two are never level.
 _NEVER_LEVEL = 1.05
 _FAR_BEHIND = 100.0
 
@@ -54,7 +53,7 @@ class Strategy:
 
     def is_level(self, measured: Measurements, name: str, best: str, point: Point) -> bool:
         """Whether ``name`` may serve a point as well as the best: its time is within 1 %."""
-        return self.time(measured, name, point) <= _LEVEL * self.time(measured, best, point)
+        return self.time(measured, name, point) <= LEVEL * self.time(measured, best, point)
 
     def is_told_apart(self, measured: Measurements, name: str, best: str, point: Point) -> bool:
         """Whether ``name`` is worse than the best for sure. Where it is not, the notes call it a tie: another
@@ -113,12 +112,12 @@ class _Fastest(Strategy):
 
     def is_level(self, measured: Measurements, name: str, best: str, point: Point) -> bool:
         slowdown = measured.slowdown(name, best, point)
-        if slowdown.value <= _LEVEL:
+        if slowdown.value <= LEVEL:
             return True
-        return slowdown.value < _NEVER_LEVEL and (slowdown.low is None or slowdown.low <= _LEVEL)
+        return slowdown.value < _NEVER_LEVEL and (slowdown.low is None or slowdown.low <= LEVEL)
 
     def is_told_apart(self, measured: Measurements, name: str, best: str, point: Point) -> bool:
-        return measured.is_told_apart(name, best, point, _LEVEL - 1)
+        return measured.is_told_apart(name, best, point, LEVEL - 1)
 
 
 class MaxThroughput(_Fastest):

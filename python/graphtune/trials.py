@@ -17,7 +17,6 @@ from .processes import Worker, WorkerFailure
 from .python_engines import class_of
 from .result import CandidateResult, SpeedUp
 from .tune_options import TuneOptions
-from .turn_statistics import Ratio
 from .turns import LocalParticipant, Participant, WorkerParticipant, take_turns
 from .validation import Case, Verify, validate
 
@@ -162,7 +161,7 @@ class Trials:
         engines: Mapping[str, EngineFolder],
         cases: Mapping[Point, Case],
         weights: Mapping[Point, float],
-    ) -> dict[str, Ratio]:
+    ) -> dict[str, float]:
         """How many times faster each plan is than the reference with all its engines in one process, as deployed.
 
         The calls go through all points at which every plan has an engine and that weigh something. A plan that fails is
@@ -208,7 +207,7 @@ class Trials:
         finally:
             for worker in workers.values():
                 worker.close()
-        return {name: turns.ratio(name, MIXED) for name in participants if name not in turns.failures}
+        return {name: turns.ratio(name, MIXED).value for name in participants if name not in turns.failures}
 
     def _start(self, name: str, engines: Sequence[EngineFolder]) -> Worker:
         setup: dict[str, Any] = {

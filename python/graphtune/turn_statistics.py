@@ -9,7 +9,6 @@ from statistics import fmean, median, stdev
 
 __all__ = ["Ratio", "chance_of_zero_mean", "median_interval", "paired_ratio", "quantile", "separated", "typical_times"]
 
-
 _POLISHES = 30
 _POLISHED = 1e-6
 
@@ -67,17 +66,18 @@ def typical_times(rounds: Mapping[str, Mapping[int, float]]) -> dict[str, float]
     1977, chapter 11): of two that took the same turns, the ratio is the median of the turns' ratios.
     """
     logs = {name: {turn: math.log(time) for turn, time in times.items()} for name, times in rounds.items() if times}
+    if not logs:
+        return {}
     of_turn = {turn: [name for name in logs if turn in logs[name]] for turn in sorted(set().union(*logs.values()))}
     complete = [turn for turn, names in of_turn.items() if len(names) == len(logs)] or list(of_turn)
     own = {name: median(times[turn] for turn in complete if turn in times) for name, times in logs.items()}
-    shared = dict.fromkeys(of_turn, 0.0)
     for _ in range(_POLISHES):
         shared = {turn: median(logs[name][turn] - own[name] for name in names) for turn, names in of_turn.items()}
         change = {name: median(log - shared[turn] for turn, log in logs[name].items()) - own[name] for name in logs}
         own = {name: own[name] + change[name] for name in own}
         if all(abs(each) < _POLISHED for each in change.values()):
             break
-    typical = median(shared.values()) if shared else 0.0
+    typical = median(shared.values())
     return {name: math.exp(each + typical) for name, each in own.items()}
 
 
