@@ -7,6 +7,7 @@ Each bundle and eager run in a process of their own, through `graphtune.load`, i
 others are stopped. Processes are started anew for each launch, because where the system puts one's memory makes it a
 few per cent faster or slower for as long as it lives. Who was far behind at a size in the first launch sits it out
 in the others. The ratio of two is the median over the rounds, with its 95 % confidence interval from their order.
+The last row has calls of all sizes, drawn by the recorded traffic, as they may come where the plan is deployed.
 Exit status 1 when the plan is more than 3 % slower than some candidate at some size, or slower than eager, beyond that
 interval: on a shared machine one engine differs from itself by more than 3 % from round to round.
 
@@ -17,14 +18,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import random
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 from graphtune.turn_statistics import Ratio, paired_ratio
 
@@ -33,6 +37,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 HERE = Path(__file__).resolve()
 Times = dict[str, dict[str, dict[int, float]]]  # size -> who -> round -> seconds of a call
 BACKENDS = ["openvino", "onnxruntime", "aoti"]
+_MIXED = "mixed"  # the row of calls of all sizes
+_MIXED_CALLS = 32
 _LIMIT = 1.03
 _FAR = 1.15
 
@@ -52,16 +58,19 @@ def serve(bundle: str) -> None:
     with torch.inference_mode():
         for line in sys.stdin:
             order = json.loads(line)
-            call = call_of(order["b"], order["s0"])
+            calls = [call_of(point["b"], point["s0"]) for point in order["points"]]
             times: list[float] = []
-            for _ in range(2):
+            for call in calls[:2]:
                 run(**call)
             end = time.perf_counter() + order["seconds"]
             while len(times) < 3 or time.perf_counter() < end:
-                started = time.perf_counter()
-                run(**call)
-                times.append(time.perf_counter() - started)
-            print(json.dumps(median(times)), flush=True)
+                for call in calls:
+                    started = time.perf_counter()
+                    run(**call)
+                    times.append(time.perf_counter() - started)
+            # Of calls of one size the median, of those of many the geometric mean: none counts by its length.
+            several = len({json.dumps(point) for point in order["points"]}) > 1
+            print(json.dumps(math.exp(fmean(map(math.log, times))) if several else median(times)), flush=True)
 
 
 class Server:
@@ -78,10 +87,11 @@ class Server:
             pass
         self._signal(signal.SIGSTOP)
 
-    def block(self, point: dict[str, int], seconds: float) -> float:
+    def block(self, points: list[dict[str, int]], seconds: float) -> float:
+        """The time of a call, of blocks of calls of these sizes in turn."""
         self._signal(signal.SIGCONT)
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({**point, "seconds": seconds}) + "\n")
+        self._process.stdin.write(json.dumps({"points": points, "seconds": seconds}) + "\n")
         self._process.stdin.flush()
         time_of_call = float(self._line())
         self._signal(signal.SIGSTOP)
@@ -105,16 +115,29 @@ class Server:
 # --- tuning ---------------------------------------------------------------------------------------------------------
 
 
-def tune_all(folder: Path, measure_seconds: float) -> tuple[list[dict[str, int]], dict[str, str], dict[str, object]]:
-    """The points that the tuner measured, bundles by name ("plan" is the tuned one), and the tuner's own result."""
+@dataclass
+class Tuned:
+    """The points that the tuner measured, their shares of the recorded calls, bundles by name ("plan" is the tuned
+    one), and the tuner's own result."""
+
+    points: list[dict[str, int]]
+    weights: list[float]
+    bundles: dict[str, str]
+    found: dict[str, object]
+
+    def rows(self, seed: int) -> dict[str, list[dict[str, int]]]:
+        """The calls of each row's blocks."""
+        mixed = random.Random(seed).choices(self.points, self.weights, k=_MIXED_CALLS)
+        return {str(point): [point] for point in self.points} | {_MIXED: mixed}
+
+
+def tune_all(folder: Path, measure_seconds: float) -> Tuned:
     from support.minilm import load_model, tuned_minilm
 
     import graphtune
 
     model = load_model()
-    bundles = {}
-    points: list[dict[str, int]] = []
-    found: dict[str, object] = {}
+    tuned = Tuned([], [], {}, {})
     for name in ("plan", *BACKENDS):
         options: dict[str, object] = {"force": name, "measure_seconds": 0.0, "progress": False}
         if name == "plan":
@@ -122,30 +145,28 @@ def tune_all(folder: Path, measure_seconds: float) -> tuple[list[dict[str, int]]
         module, result = tuned_minilm(model, **options)
         graph = result.graphs["minilm"][0]
         if name == "plan":
-            points, found = graph.points, result.to_dict()
+            tuned.points, tuned.weights, tuned.found = graph.points, graph.weights, result.to_dict()
             print(result, flush=True)
         elif graph.chosen is None:
             print(f"{name} is left out: {'; '.join(graph.notes)}", flush=True)
             continue
-        bundles[name] = str(folder / name)
-        graphtune.save(module, bundles[name])
-    return points, bundles, found
+        tuned.bundles[name] = str(folder / name)
+        graphtune.save(module, tuned.bundles[name])
+    return tuned
 
 
-def measure(
-    launch: int, bundles: dict[str, str], points: list[dict[str, int]], times: Times, rounds: int, block: float
-) -> None:
+def measure(launch: int, tuned: Tuned, times: Times, rounds: int, block: float) -> None:
     """All rounds of one launch, which add to `times`."""
-    here = {str(point): [name for name in bundles if not is_far_behind(times[str(point)], name)] for point in points}
+    bundles = {**tuned.bundles, "eager": "eager"}
+    here = {row: [name for name in bundles if not is_far_behind(of, name)] for row, of in times.items()}
     servers = [Server(name, bundle) for name, bundle in bundles.items()]
     try:
-        for turn in range(rounds):
-            for point in points:
+        for turn in range(launch * rounds, (launch + 1) * rounds):
+            for row, points in tuned.rows(turn).items():
                 for place in range(len(servers)):
                     server = servers[(place + turn) % len(servers)]
-                    if server.name in here[str(point)]:
-                        of = times[str(point)][server.name]
-                        of[launch * rounds + turn] = server.block(point, block)
+                    if server.name in here[row]:
+                        times[row][server.name][turn] = server.block(points, block)
     finally:
         for server in servers:
             server.close()
@@ -179,14 +200,14 @@ def main() -> int:
         return 0
 
     with tempfile.TemporaryDirectory() as folder:
-        points, bundles, found = tune_all(Path(folder), options.measure_seconds)
-        times = Times({str(point): {name: {} for name in [*bundles, "eager"]} for point in points})
+        tuned = tune_all(Path(folder), options.measure_seconds)
+        times = Times({row: {name: {} for name in [*tuned.bundles, "eager"]} for row in tuned.rows(0)})
         for launch in range(options.launches):
-            measure(launch, {**bundles, "eager": "eager"}, points, times, options.rounds, options.block)
-    return report(points, times, found, options.json)
+            measure(launch, tuned, times, options.rounds, options.block)
+    return report(times, tuned.found, options.json)
 
 
-def report(points: list[dict[str, int]], times: Times, found: object, file: Path | None) -> int:
+def report(times: Times, found: object, file: Path | None) -> int:
     def bounds(ratio: Ratio) -> tuple[float, float]:
         # Too few rounds for an interval say nothing.
         return (0.0, float("inf")) if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
@@ -194,24 +215,23 @@ def report(points: list[dict[str, int]], times: Times, found: object, file: Path
     def text(ratio: Ratio) -> str:
         return "{:.3f} ({:.3f}..{:.3f})".format(ratio.value, *bounds(ratio))
 
-    rows, behind, slower, within, surely = [], [], 0, 0, 0
-    print(f"\n{'size':14}{'eager':>10}{'plan':>10}  {'eager over plan':>22}  {'best other':>12}  plan over it")
-    for point in points:
-        of = times[str(point)]
+    rows, behind, slower, within, surely = [], [], [], 0, 0
+    print(f"\n{'size':20}{'eager':>10}{'plan':>10}  {'eager over plan':>22}  {'best other':>12}  plan over it")
+    for row, of in times.items():
         against = {name: ratio_of(of, "plan", name) for name in of if name not in ("plan", "eager")}
         best = max(against, key=lambda name: against[name].value)
         gain = ratio_of(of, "eager", "plan")
-        slower += bounds(gain)[1] < 1
-        size = ", ".join(f"{name}={value}" for name, value in point.items())
-        behind += [f"{size}: {name}" for name, each in against.items() if bounds(each)[0] > _LIMIT]
-        within += against[best].value <= _LIMIT
-        surely += bounds(against[best])[1] <= _LIMIT
+        slower += [row] if bounds(gain)[1] < 1 else []
+        behind += [f"{row}: {name}" for name, each in against.items() if bounds(each)[0] > _LIMIT]
+        within += row != _MIXED and against[best].value <= _LIMIT
+        surely += row != _MIXED and bounds(against[best])[1] <= _LIMIT
         medians = f"{median(of['eager'].values()) * 1e3:8.2f}ms{median(of['plan'].values()) * 1e3:8.2f}ms"
-        print(f"{size:14}{medians}  {text(gain):>22}  {best:>12}  {text(against[best])}")
+        print(f"{row:20}{medians}  {text(gain):>22}  {best:>12}  {text(against[best])}")
         ratios = {name: each.to_dict() for name, each in against.items()}
-        rows.append({"point": point, "plan_over": ratios, "eager_over_plan": gain.to_dict(), "seconds": of})
-    print(f"\nof {len(points)} sizes: within 3 % of the best other at {within}, surely so at {surely}")
-    print(f"surely further behind: {'; '.join(behind) or 'nowhere'}; surely slower than eager at {slower}")
+        rows.append({"row": row, "plan_over": ratios, "eager_over_plan": gain.to_dict(), "seconds": of})
+    print(f"\nof {len(times) - 1} sizes: within 3 % of the best other at {within}, surely so at {surely}")
+    print(f"surely further behind: {'; '.join(behind) or 'nowhere'}")
+    print(f"surely slower than eager: {'; '.join(slower) or 'nowhere'}")
     if file is not None:
         file.write_text(json.dumps({"rows": rows, "tuner": found}, indent=1))
     return 1 if behind or slower else 0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from .candidate_builds import EngineFolder
-from .measurements import EAGER, LEVEL, Measurements
-from .planning import PlanEntry, engine_at, make_plan, plan_engines
+from .measurements import Measurements
+from .planning import PLAN_TIE, PlanEntry, engine_at, plan_engines
 from .probing import Point
 from .processes import WorkerFailure
 from .trials import Trials
@@ -15,45 +15,62 @@ from .validation import Case
 
 __all__ = ["confirm_plan"]
 
-_SEVERAL = "several engines"
+Plan = list[PlanEntry]
+Choose = Callable[[Measurements], Plan]
 
 
 def confirm_plan(
-    plan: list[PlanEntry],
+    plan: Plan,
+    choose: Choose,
     measured: Measurements,
     trials: Trials,
     engines: Mapping[str, EngineFolder],
     cases: Mapping[Point, Case],
-) -> tuple[list[PlanEntry], str]:
-    """The plan, or its best engine alone if the plan is slower where the thread pools of all its engines meet. And a
-    note that says which, with the figure.
+) -> tuple[Plan, str]:
+    """The plan, or one of fewer engines if the plan is slower where the thread pools and the caches of all its engines
+    meet. And a note that says which, with the figures.
 
-    That each of its engines is faster at some sizes has been measured before: level with one alone is good enough.
+    ``choose`` makes a plan of a part of the engines. That each engine is faster at some sizes has been measured before,
+    so that a plan within 2 % of the fastest is good enough.
     """
-    alone = {name: _alone(name, measured) for name in plan_engines(plan)}
-    best = max(alone, key=lambda name: _gain_of(alone[name], measured))
-    several = " and ".join(plan_engines(plan))
+    plans = {_name(each): each for each in (plan, *_smaller_plans(plan, choose, measured))}
+    *_, last = plans
+    if len(plans) == 1:
+        return plan, f"{last}: not compared with fewer engines, of which the strategy makes no plan"
     try:
-        ratios = trials.compare_plans({_SEVERAL: plan, best: alone[best]}, best, engines, cases, measured.weights)
+        ratios = trials.compare_plans(plans, last, engines, cases, measured.weights)
     except WorkerFailure as failure:
-        return alone[best], f"{best} alone: its comparison with {several} failed: {failure}"
-    ratio = ratios.get(_SEVERAL)
-    if ratio is None:
-        return alone[best], f"{best} alone: {several} could not be run in one process"
-    if ratio * LEVEL < 1:
-        return alone[best], f"{best} alone: {several} in one process are {ratio:.2f}x as fast"
-    return plan, f"{several} in one process: {ratio:.2f}x as fast as {best} alone"
+        return plans[last], f"{last} alone: the comparison with {_name(plan)} failed: {failure}"
+    fastest = max(ratios.values(), default=1.0)
+    kept = next((name for name, ratio in ratios.items() if ratio * PLAN_TIE >= fastest), last)
+    figures = [f"{name} {f'{ratios[name]:.2f}x' if name in ratios else 'could not run'}" for name in plans]
+    head = f"{last} alone" if kept == last else kept
+    return plans[kept], f"{head}: in one process, as fast as {last} alone: {', '.join(figures[:-1])}"
 
 
-def _gain(measured: Measurements, name: str, point: Point) -> float:
-    return 0.0 if name == EAGER else math.log(measured.speed_up(name, point).value)
+def _smaller_plans(plan: Plan, choose: Choose, measured: Measurements) -> list[Plan]:
+    """Plans of fewer and fewer engines, each without the one that is missed least."""
+    found: list[Plan] = []
+    names = plan_engines(plan)
+    while len(names) > 1:
+        options = []
+        for dropped in names:
+            rest = [name for name in measured.engines if name in names and name != dropped]
+            option = choose(measured.of(rest))
+            if plan_engines(option) and set(plan_engines(option)) <= set(rest):
+                options.append(option)
+        if not options:
+            break
+        found.append(max(options, key=lambda each: _gain(each, measured)))
+        names = plan_engines(found[-1])
+    return found
 
 
-def _alone(name: str, measured: Measurements) -> list[PlanEntry]:
-    """The engine wherever it is not slower than eager."""
-    allowed = {p: [name] if measured.speed_up(name, p).value >= 1 else [EAGER] for p in measured.points}
-    return make_plan(measured.ranges, allowed, [name], lambda n, p: _gain(measured, n, p))
+def _gain(plan: Sequence[PlanEntry], measured: Measurements) -> float:
+    """By the engines' times alone; a logarithm."""
+    gains = {point: measured.speed_up(engine_at(plan, point), point).value for point in measured.points}
+    return sum(measured.weights[point] * math.log(gain) for point, gain in gains.items())
 
 
-def _gain_of(plan: Sequence[PlanEntry], measured: Measurements) -> float:
-    return sum(measured.weights[point] * _gain(measured, engine_at(plan, point), point) for point in measured.points)
+def _name(plan: Sequence[PlanEntry]) -> str:
+    return " and ".join(plan_engines(plan))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -17,9 +19,10 @@ from .user_messages import shorten
 
 __all__ = ["MIXED", "read_case", "serve", "to_devices", "write_case"]
 
-# The size key of a block whose calls go through all prepared sizes in turn; the time of a call is their geometric mean,
-# by the sizes' weights.
+# The size key of a block whose calls are of all prepared sizes, each about as often as its weight says, in an order
+# drawn once. The time of a call is the geometric mean over sizes, by their weights.
 MIXED = "*"
+_MIXED_CALLS = 2  # of a size, on average
 
 
 def write_case(path: Path, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
@@ -105,11 +108,21 @@ class _Server:
     def block(self, size_key: str, n_calls: int) -> list[float]:
         if size_key != MIXED:
             return self.time(self.sizes[size_key], n_calls)
-        total = sum(size.weight for size in self.sizes.values())
-        return [
-            math.exp(sum(size.weight * math.log(self.time(size, 1)[0]) for size in self.sizes.values()) / total)
-            for _ in range(n_calls)
-        ]
+        order = self.mixed_order()
+        return [self.time_mixed(order) for _ in range(n_calls)]
+
+    def mixed_order(self) -> list[str]:
+        """The same in every process that has these sizes with these weights."""
+        calls = _MIXED_CALLS * len(self.sizes) / sum(size.weight for size in self.sizes.values())
+        order = [key for key, size in self.sizes.items() for _ in range(max(1, round(calls * size.weight)))]
+        random.Random(0).shuffle(order)
+        return order
+
+    def time_mixed(self, order: Sequence[str]) -> float:
+        logs: dict[str, list[float]] = {key: [] for key in self.sizes}
+        for key in order:
+            logs[key].append(math.log(self.time(self.sizes[key], 1)[0]))
+        return math.exp(fmean([fmean(logs[key]) for key in logs], [size.weight for size in self.sizes.values()]))
 
     def time(self, size: _Size, n_calls: int) -> list[float]:
         """The seconds of each call."""

@@ -308,7 +308,14 @@ class GraphTuner:
         if len(plan_engines(choice.plan)) < 2:
             return choice.plan
         self._options.report(f"confirming a plan of {' and '.join(plan_engines(choice.plan))}")
-        plan, note = confirm_plan(choice.plan, measured, trials, engines, cases)
+        plan, note = confirm_plan(
+            choice.plan,
+            lambda part: self._options.strategy.choose(part, self._options.gate).plan,
+            measured,
+            trials,
+            engines,
+            cases,
+        )
         self._result.notes.append(note)
         return plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from .probing import Point, Ranges
 from .turn_statistics import Ratio
@@ -32,6 +32,10 @@ class Measurements:
     engines: tuple[str, ...]
     turns: TurnsResult
     peak_memory: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def of(self, engines: Sequence[str]) -> Measurements:
+        """The same, as if these were all that is right."""
+        return dataclasses.replace(self, engines=tuple(engines))
 
     def seconds(self, name: str, point: Point) -> float:
         """The typical time of a call, as if all had taken the same turns."""

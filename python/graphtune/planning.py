@@ -1,4 +1,5 @@
-"""From what may serve each measured point to a plan: as few engines, in as few regions, as the evidence supports."""
+"""From what may serve each measured point to a plan: as few engines as the evidence supports, one of them wherever it
+can."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from .measurements import EAGER
 from .probing import Point, Ranges
 
-__all__ = ["PlanEntry", "engine_at", "make_plan", "plan_engines"]
+__all__ = ["PLAN_TIE", "PlanEntry", "engine_at", "make_plan", "plan_engines"]
 
 # Plans this close are level: the same measurement would give another order the next time.
-_TIE = 1.02
+PLAN_TIE = 1.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,20 +58,25 @@ def plan_engines(plan: Sequence[PlanEntry]) -> list[str]:
 
 
 def make_plan(
-    ranges: Ranges, allowed: Mapping[Point, Collection[str]], engines: Sequence[str], gain: Gain
+    ranges: Ranges,
+    allowed: Mapping[Point, Collection[str]],
+    engines: Sequence[str],
+    gain: Gain,
+    share: Callable[[Point], float] = lambda point: 1.0,
 ) -> list[PlanEntry]:
     """A plan in which every point is served by one of those that are ``allowed`` there (eager may be among them).
 
-    Of all such plans those with the fewest engines are looked at, and of these the one with the largest sum of
-    ``gain(engine, point)`` (a logarithm of time saved); plans within 2 % of it are level, and the one whose engines
-    come first in ``engines`` is taken. Where two regions meet between measured points, each takes the half that is
-    nearer to it; next to eager, the unmeasured sizes go to eager.
+    Of all such plans those with the fewest engines are looked at, and of these the ones with the largest sum of
+    ``gain(engine, point)`` (a logarithm of time saved); engines within 2 % of it are level, and those that come first
+    in ``engines`` are taken. One of them, or eager, serves wherever it is allowed: the one that can serve the largest
+    ``share(point)`` of the calls. A call after one of another engine finds cold caches and sleeping threads, so
+    regions are made to be rare before they are made few. Where two regions meet between measured points, each takes
+    the half that is nearer to it; next to eager, the unmeasured sizes go to eager.
     """
     if not allowed:
         return [PlanEntry(EAGER)]
     chosen = _fewest(allowed, engines, gain)
-    tree = _Partition({point: [n for n in chosen if n in allowed[point]] for point in allowed}, gain).best()
-    leaves = list(_leaves(tree, {}, ranges))
+    leaves = list(_leaves(_rarest_changes(allowed, chosen, gain, share), {}, ranges))
     last = EAGER if any(engine == EAGER for engine, _ in leaves) else leaves[-1][0]
     if last == EAGER:
         leaves = [leaf for leaf in leaves if leaf[0] != EAGER]
@@ -78,6 +84,19 @@ def make_plan(
         leaves.pop()
     entries = [PlanEntry(engine, tuple(sorted(limits.items()))) for engine, limits in leaves]
     return [*entries, PlanEntry(last)]
+
+
+def _rarest_changes(
+    allowed: Mapping[Point, Collection[str]], chosen: Sequence[str], gain: Gain, share: Callable[[Point], float]
+) -> _Tree:
+    """The regions, once one of the chosen serves wherever it may."""
+    found: list[tuple[tuple[float, int, float], _Tree]] = []
+    for main in chosen:
+        there = {p: [main] if main in names else [n for n in chosen if n in names] for p, names in allowed.items()}
+        regions, total, tree = _Partition(there, gain).best()
+        served = sum(share(point) for point, names in allowed.items() if main in names)
+        found.append(((round(served, 9), -regions, total), tree))
+    return max(found, key=lambda each: each[0])[1]
 
 
 def _fewest(allowed: Mapping[Point, Collection[str]], engines: Sequence[str], gain: Gain) -> list[str]:
@@ -90,7 +109,7 @@ def _fewest(allowed: Mapping[Point, Collection[str]], engines: Sequence[str], ga
             if not all(options):
                 continue
             total = sum(max(gain(n, point) for n in names) for point, names in zip(allowed, options, strict=True))
-            if best is None or total > best_gain + math.log(_TIE):
+            if best is None or total > best_gain + math.log(PLAN_TIE):
                 best, best_gain = names, total
         if best is not None:
             return [*best, EAGER]
@@ -105,8 +124,9 @@ class _Partition:
         self._gain = gain
         self._known: dict[frozenset[Point], tuple[int, float, _Tree]] = {}
 
-    def best(self) -> _Tree:
-        return self._solve(frozenset(self._allowed))[2]
+    def best(self) -> tuple[int, float, _Tree]:
+        """How many boxes, their gain, and the cuts."""
+        return self._solve(frozenset(self._allowed))
 
     def _solve(self, points: frozenset[Point]) -> tuple[int, float, _Tree]:
         if points not in self._known:

@@ -164,8 +164,8 @@ class Trials:
     ) -> dict[str, float]:
         """How many times faster each plan is than the reference with all its engines in one process, as deployed.
 
-        The calls go through all points at which every plan has an engine and that weigh something. A plan that fails is
-        left out; the reference's failure is raised (WorkerFailure).
+        The calls are of all points at which every plan has an engine, as often as their weights say. A plan that fails
+        is left out; the reference's failure is raised (WorkerFailure).
         """
         served = {name: {point: engine_at(plan, point) for point in cases} for name, plan in plans.items()}
         points = [p for p in cases if weights[p] > 0 and all(by_point[p] != EAGER for by_point in served.values())]
@@ -183,7 +183,7 @@ class Trials:
             return workers[name]
 
         participants: dict[str, Participant] = {}
-        budget = self._options.measure_seconds / 4
+        budget = self._options.measure_seconds / 8 * len(plans)
         try:
             for name in plans:
                 try:
@@ -200,7 +200,7 @@ class Trials:
                 reference,
                 budget_s=budget,
                 launch_s=budget / _LAUNCHES_OF_PLANS,
-                block_s=4 * _BLOCK_SECONDS / len(points),  # a call's time is the mean of so many
+                block_s=_BLOCK_SECONDS / len(points),  # a call's time is the mean of some at each
                 min_rounds=6,
                 confidence=0.95,
             )

@@ -9,69 +9,126 @@ from graphtune.measurements import Measurements
 from graphtune.planning import PlanEntry
 from graphtune.probing import Point
 from graphtune.processes import WorkerFailure
+from graphtune.strategies import MaxThroughput
 from graphtune.turns import TurnsResult
 
-POINTS = tuple(Point.of({"b": b}) for b in (1, 4))
-SEVERAL = [PlanEntry("aoti", (("b", (1, 2)),)), PlanEntry("openvino")]
+POINTS = tuple(Point.of({"b": b}) for b in (1, 2, 4))
+WEIGHTS = dict(zip(POINTS, (0.25, 0.15, 0.6), strict=True))
+RANGES = {"b": (1, 4)}
+# Of batch 1, of batch 2, and of batch 4, where most calls are.
+SECONDS = {
+    "eager": (2.0, 2.0, 2.0),
+    "aoti": (1.0, 1.5, 1.9),
+    "onnxruntime": (1.5, 1.0, 1.5),
+    "openvino": (1.1, 1.1, 1.0),
+}
 ALONE = [PlanEntry("openvino")]
+TWO = [PlanEntry("aoti", (("b", (1, 1)),)), PlanEntry("openvino")]
+THREE = [PlanEntry("aoti", (("b", (1, 1)),)), PlanEntry("onnxruntime", (("b", (2, 3)),)), PlanEntry("openvino")]
 
 
-def measured():
-    """Aoti is fast at batch 1, OpenVINO everywhere and at batch 4, where most calls are, faster still."""
-    seconds = {"eager": (2.0, 2.0), "aoti": (1.0, 1.9), "openvino": (1.1, 1.0)}
+def measured(names=("aoti", "onnxruntime", "openvino")):
     turns = TurnsResult("eager", 0.95)
-    for name, values in seconds.items():
-        turns.rounds[name] = {str(p): dict.fromkeys(range(8), s) for p, s in zip(POINTS, values, strict=True)}
-    return Measurements(
-        {"b": (1, 4)}, POINTS, dict(zip(POINTS, (0.25, 0.75), strict=True)), ("aoti", "openvino"), turns
-    )
+    for name in ("eager", *names):
+        times = zip(POINTS, SECONDS[name], strict=True)
+        turns.rounds[name] = {str(point): dict.fromkeys(range(8), seconds) for point, seconds in times}
+    return Measurements(RANGES, POINTS, WEIGHTS, names, turns)
+
+
+def choose(part):
+    """What a strategy gives of a part of the engines."""
+    return MaxThroughput().choose(part, 1.01).plan
 
 
 class Found:
     """Trials that compare plans by given ratios, or fail."""
 
-    def __init__(self, ratio):
-        self.ratio = ratio
+    def __init__(self, plans, found):
+        self.plans = plans
+        self.found = found
 
     def compare_plans(self, plans, reference, engines, cases, weights):
-        assert plans == {"several engines": SEVERAL, "openvino": ALONE} and reference == "openvino"
-        assert [weights[point] for point in POINTS] == [0.25, 0.75]
-        if isinstance(self.ratio, Exception):
-            raise self.ratio
-        return {"openvino": 1.0} | ({} if self.ratio is None else {"several engines": self.ratio})
+        assert list(plans.values()) == self.plans and reference == "openvino" and weights == WEIGHTS
+        if isinstance(self.found, Exception):
+            raise self.found
+        names = [name for name in plans if name != reference]
+        return {n: r for n, r in zip(names, self.found, strict=True) if r is not None} | {reference: 1.0}
 
 
 @pytest.mark.parametrize(
     ("ratio", "plan", "note"),
     [
-        (1.04, SEVERAL, "aoti and openvino in one process: 1.04x as fast as openvino alone"),
-        (0.995, SEVERAL, "aoti and openvino in one process: 0.99x as fast as openvino alone"),
-        (0.97, ALONE, "openvino alone: aoti and openvino in one process are 0.97x as fast"),
-        (1.02, SEVERAL, "aoti and openvino in one process: 1.02x as fast as openvino alone"),
-        (0.98, ALONE, "openvino alone: aoti and openvino in one process are 0.98x as fast"),
-        (None, ALONE, "openvino alone: aoti and openvino could not be run in one process"),
-        (WorkerFailure("gone"), ALONE, "openvino alone: its comparison with aoti and openvino failed: gone"),
+        (1.04, TWO, "aoti and openvino: in one process, as fast as openvino alone: aoti and openvino 1.04x"),
+        (0.985, TWO, "aoti and openvino: in one process, as fast as openvino alone: aoti and openvino 0.98x"),
+        (0.97, ALONE, "openvino alone: in one process, as fast as openvino alone: aoti and openvino 0.97x"),
+        (None, ALONE, "openvino alone: in one process, as fast as openvino alone: aoti and openvino could not run"),
+        (WorkerFailure("gone"), ALONE, "openvino alone: the comparison with aoti and openvino failed: gone"),
     ],
 )
 def test_a_plan_of_several_is_given_up_where_it_is_slower(ratio, plan, note):
-    assert confirm_plan(SEVERAL, measured(), Found(ratio), {}, {}) == (plan, note)
+    found = Found([TWO, ALONE], ratio if isinstance(ratio, Exception) else [ratio])
+    assert choose(measured(("aoti", "openvino"))) == TWO
+    assert confirm_plan(TWO, choose, measured(("aoti", "openvino")), found, {}, {}) == (plan, note)
+
+
+@pytest.mark.parametrize(
+    ("three", "two", "plan"),
+    [
+        (1.05, 1.0, THREE),
+        (0.99, 1.0, THREE),  # level, and faster size by size
+        (0.97, 0.99, TWO),
+        (1.0, 1.03, TWO),
+        (0.90, 0.97, ALONE),
+        (None, 1.0, TWO),
+        (None, None, ALONE),
+    ],
+)
+def test_fewer_engines_are_tried_before_one_alone(three, two, plan):
+    assert choose(measured()) == THREE
+    found = Found([THREE, TWO, ALONE], [three, two])
+    kept, note = confirm_plan(THREE, choose, measured(), found, {}, {})
+    assert kept == plan
+    assert ("could not run" in note) == (three is None)
+
+
+def test_a_strategy_that_wants_all_its_engines_gets_them():
+    kept, note = confirm_plan(THREE, lambda part: THREE, measured(), Found([], []), {}, {})
+    assert kept == THREE and "not compared" in note
 
 
 class Timed:
     def __init__(self, seconds):
         self.seconds = seconds
+        self.calls = 0
 
     def time(self, tensors, n_calls):
+        self.calls += n_calls
         return [self.seconds] * n_calls
 
 
-def test_calls_of_all_sizes_in_turn_count_by_their_weights():
+def server_of(small, large):
     server = _Server({}, {}, [], [])
-    server.sizes = {"small": _Size(Timed(1e-3), [], 0.75), "large": _Size(Timed(16e-3), [], 0.25)}
+    server.sizes = {"small": _Size(Timed(small), [], 0.75), "large": _Size(Timed(large), [], 0.25)}
+    return server
+
+
+def test_calls_of_all_sizes_count_by_their_weights():
+    server = server_of(1e-3, 16e-3)
     assert server.block("large", 2) == [16e-3, 16e-3]
     assert server.block(MIXED, 3) == pytest.approx([2e-3] * 3)
     # As the ratio of a plan's times to another's is the mean of the ratios at the sizes, no size counts by its length.
-    faster = _Server({}, {}, [], [])
-    faster.sizes = {"small": _Size(Timed(5e-4), [], 0.75), "large": _Size(Timed(16e-3), [], 0.25)}
-    gain = server.block(MIXED, 1)[0] / faster.block(MIXED, 1)[0]
+    gain = server.block(MIXED, 1)[0] / server_of(5e-4, 16e-3).block(MIXED, 1)[0]
     assert math.log(gain) == pytest.approx(0.75 * math.log(2))
+
+
+def test_calls_of_all_sizes_are_as_frequent_as_recorded_and_in_one_order_everywhere():
+    server = server_of(1e-3, 1e-3)
+    server.sizes |= {f"rare {i}": _Size(Timed(1e-3), [], 1e-6) for i in range(10)}
+    order = server.mixed_order()
+    counts = {key: order.count(key) for key in server.sizes}
+    assert counts["small"] == 3 * counts["large"] and {counts[f"rare {i}"] for i in range(10)} == {1}
+    again = server_of(5e-4, 1e-3)
+    again.sizes |= {f"rare {i}": _Size(Timed(1e-3), [], 1e-6) for i in range(10)}
+    assert again.mixed_order() == order != sorted(order)
+    server.block(MIXED, 2)
+    assert {key: size.engine.calls for key, size in server.sizes.items()} == {k: 2 * n for k, n in counts.items()}

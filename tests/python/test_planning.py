@@ -46,6 +46,29 @@ def test_two_engines_meet_half_way_between_measured_sizes():
     assert plan == [PlanEntry("aoti", (("s0", (3, 40)),)), PlanEntry("openvino")]
 
 
+def test_one_engine_serves_wherever_it_may_however_many_regions_that_takes():
+    # aoti must serve two corners, openvino all the rest; in fewer regions aoti would serve half of the sizes.
+    def allowed(v):
+        if v["s0"] == 3 and v["b"] in (2, 8):
+            return ["aoti"]
+        return ["aoti", "openvino"] if v["s0"] == 3 else ["openvino"]
+
+    plan = plan_of(allowed)
+    for b, s in itertools.product((1, 2, 4, 8), (3, 20, 60)):
+        assert serves(plan, b=b, s0=s) == ("aoti" if s == 3 and b in (2, 8) else "openvino")
+
+
+@pytest.mark.parametrize(("often", "main"), [(3, "aoti"), (60, "openvino")])
+def test_the_one_that_can_serve_most_calls_serves_where_both_may(often, main):
+    def allowed(v):
+        return {3: ["aoti"], 20: ["aoti", "openvino"], 60: ["openvino"]}[v["s0"]]
+
+    points = {point: allowed(point.values) for point in POINTS}
+    share = lambda point: float(point.values["s0"] == often)  # noqa: E731
+    plan = make_plan(RANGES, points, ["aoti", "openvino"], lambda n, p: 0.0, share)
+    assert len(plan) == 2 and serves(plan, b=4, s0=20) == main
+
+
 def test_what_was_not_measured_beside_eager_is_eager():
     plan = plan_of(lambda v: ["aoti"] if v["b"] <= 2 else ["eager"])
     assert plan == [PlanEntry("aoti", (("b", (1, 2)),)), PlanEntry("eager")]
