@@ -148,8 +148,8 @@ def load_rows(load: Any) -> list[list[str]]:
 
 def together_rows(together: Any) -> list[list[str]]:
     alternating = [
-        [f"{row['engine']} beside the other, ({', '.join(map(str, row['size']))})", f"{row['in_turn'] * 1e3:.2f} ms",
-         f"{row['in_turn'] / row['alone']:.2f}x its time alone"]
+        [f"{row['engine']} beside the others, ({', '.join(map(str, row['size']))})", f"{row['in_turn'] * 1e3:.2f} ms",
+         f"{row['in_turn'] / row['alone']:.2f}x its time alone, {row['paused'] / row['alone']:.2f}x after a pause"]
         for row in together["alternating"]
     ]  # fmt: skip
     threads = [

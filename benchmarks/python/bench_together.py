@@ -1,10 +1,12 @@
-"""Engines beside one another: two in one process that alternate, and one that several threads call.
+"""Engines beside one another: several in one process that alternate, and one that several threads call.
 
     .venv/bin/python benchmarks/python/bench_together.py [--rounds 12] [--json FILE]
 
-MiniLM, built for OpenVINO and for ONNX Runtime. Alternating: both are loaded in this process, and take turns call by
-call, or one is called alone; thread pools that spin while they wait would take the other's cores. Threads: a module
-served by an engine of one thread, called from one thread and from two, beside the same engine called directly.
+MiniLM, built for OpenVINO, ONNX Runtime and AOTInductor. Alternating: all are loaded in this process, and take turns
+call by call, or one is called alone; thread pools that spin while they wait would take the other's cores. A call after
+as long a pause as the others take shows what of it is no matter of theirs: threads that fell asleep, caches that other
+processes used. Threads: a module served by an engine of one thread, called from one thread and from two, beside the
+same engine called directly.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from support.minilm import call_of, load_model, tuned_minilm
 import graphtune
 from graphtune import _core
 
-BACKENDS = ("openvino", "onnxruntime")
+BACKENDS = ("openvino", "onnxruntime", "aoti")
 SIZES = ((1, 6), (1, 22), (2, 22), (4, 22), (8, 22), (8, 69))
 CALLS_A_BLOCK = 4
 
@@ -45,21 +47,29 @@ def alternating(engines: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
     rows = []
     for batch, length in SIZES:
         inputs = list(call_of(batch, length).values())
-        times: dict[str, dict[str, list[float]]] = {name: {"alone": [], "in turn": []} for name in engines}
+        times: dict[str, dict[str, list[float]]] = {
+            name: {"alone": [], "after a pause": [], "in turn": []} for name in engines
+        }
         for engine in engines.values():
             engine.run(inputs)
         for _ in range(rounds):
             for name, engine in engines.items():
+                engine.run(inputs)
                 times[name]["alone"] += [seconds_of(engine, inputs) for _ in range(CALLS_A_BLOCK)]
             for _ in range(CALLS_A_BLOCK):
                 for name, engine in engines.items():
                     times[name]["in turn"].append(seconds_of(engine, inputs))
+            for name, engine in engines.items():
+                others = sum(median(of["in turn"]) for other, of in times.items() if other != name)
+                for _ in range(CALLS_A_BLOCK):
+                    time.sleep(others)
+                    times[name]["after a pause"].append(seconds_of(engine, inputs))
         for name, found in times.items():
-            alone, in_turn = median(found["alone"]), median(found["in turn"])
-            rows.append({"size": [batch, length], "engine": name, "alone": alone, "in_turn": in_turn})
+            alone, paused, in_turn = (median(found[how]) for how in ("alone", "after a pause", "in turn"))
+            rows.append({"size": [batch, length], "engine": name, "alone": alone, "paused": paused, "in_turn": in_turn})
             print(
                 f"({batch}, {length:2})  {name:12} alone {alone * 1e3:7.2f} ms, in turn {in_turn * 1e3:7.2f} ms: "
-                f"{in_turn / alone:.2f}x",
+                f"{in_turn / alone:.2f}x; after a pause {paused / alone:.2f}x",
                 flush=True,
             )
     return rows

@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from .candidate_builds import EngineFolder
+from .engine_worker import MIXED
 from .measurements import Measurements
 from .planning import PLAN_TIE, PlanEntry, engine_at, plan_engines
 from .probing import Point
 from .processes import WorkerFailure
 from .trials import Trials
+from .turns import TurnsResult
 from .validation import Case
 
 __all__ = ["confirm_plan"]
@@ -30,22 +32,36 @@ def confirm_plan(
     """The plan, or one of fewer engines if the plan is slower where the thread pools and the caches of all its engines
     meet. And a note that says which, with the figures.
 
-    ``choose`` makes a plan of a part of the engines. That each engine is faster at some sizes has been measured before,
-    so that a plan within 2 % of the fastest is good enough.
+    ``choose`` makes a plan of a part of the engines. The plan of most engines that is not surely more than 2 % slower
+    than another is kept.
     """
     plans = {_name(each): each for each in (plan, *_smaller_plans(plan, choose, measured))}
     *_, last = plans
     if len(plans) == 1:
         return plan, f"{last}: not compared with fewer engines, of which the strategy makes no plan"
     try:
-        ratios = trials.compare_plans(plans, last, engines, cases, measured.weights)
+        turns = trials.compare_plans(plans, last, engines, cases, measured.weights)
     except WorkerFailure as failure:
         return plans[last], f"{last} alone: the comparison with {_name(plan)} failed: {failure}"
-    fastest = max(ratios.values(), default=1.0)
-    kept = next((name for name, ratio in ratios.items() if ratio * PLAN_TIE >= fastest), last)
-    figures = [f"{name} {f'{ratios[name]:.2f}x' if name in ratios else 'could not run'}" for name in plans]
+    ran = [name for name in plans if name in turns.rounds and name not in turns.failures]
+    kept = next((name for name in ran if not any(_is_slower(turns, name, other) for other in ran)), last)
+    figures = [f"{name} {_figure(turns, name, name in ran)}" for name in plans if name != last]
     head = f"{last} alone" if kept == last else kept
-    return plans[kept], f"{head}: in one process, as fast as {last} alone: {', '.join(figures[:-1])}"
+    return plans[kept], f"{head}: in one process, as fast as {last} alone: {', '.join(figures)}"
+
+
+def _is_slower(turns: TurnsResult, name: str, other: str) -> bool:
+    """By more than plans that are level, and surely so: that its engines are faster has been measured before."""
+    if name == other:
+        return False
+    return turns.compare(name, other, MIXED).value > PLAN_TIE and turns.is_told_apart(name, other, MIXED, 0.0)
+
+
+def _figure(turns: TurnsResult, name: str, ran: bool) -> str:
+    if not ran:
+        return "could not run"
+    ratio = turns.ratio(name, MIXED)
+    return f"{ratio.value:.2f}x" + (f" ({ratio.low:.2f}..{ratio.high:.2f})" if ratio.low and ratio.high else "")
 
 
 def _smaller_plans(plan: Plan, choose: Choose, measured: Measurements) -> list[Plan]:

@@ -17,11 +17,12 @@ from .processes import Worker, WorkerFailure
 from .python_engines import class_of
 from .result import CandidateResult, SpeedUp
 from .tune_options import TuneOptions
-from .turns import LocalParticipant, Participant, WorkerParticipant, take_turns
+from .turns import LocalParticipant, Participant, TurnsResult, WorkerParticipant, take_turns
 from .validation import Case, Verify, validate
 
 __all__ = ["Trials"]
 
+_CONFIDENCE = 0.95
 _BLOCK_SECONDS = 0.05
 # How long a process measures before it is launched anew.
 _LAUNCH_SECONDS = 24.0
@@ -118,7 +119,7 @@ class Trials:
                 budget_s=self._options.measure_seconds,
                 block_s=_BLOCK_SECONDS,
                 min_rounds=6,
-                confidence=0.95,
+                confidence=_CONFIDENCE,
                 launch_s=_LAUNCH_SECONDS,
             )
         failures |= turns.failures
@@ -161,16 +162,16 @@ class Trials:
         engines: Mapping[str, EngineFolder],
         cases: Mapping[Point, Case],
         weights: Mapping[Point, float],
-    ) -> dict[str, float]:
-        """How many times faster each plan is than the reference with all its engines in one process, as deployed.
+    ) -> TurnsResult:
+        """The times of plans, each with all its engines in one process, as deployed; the only size is ``MIXED``.
 
         The calls are of all points at which every plan has an engine, as often as their weights say. A plan that fails
-        is left out; the reference's failure is raised (WorkerFailure).
+        is among the failures; the reference's failure is raised (WorkerFailure).
         """
         served = {name: {point: engine_at(plan, point) for point in cases} for name, plan in plans.items()}
         points = [p for p in cases if weights[p] > 0 and all(by_point[p] != EAGER for by_point in served.values())]
         if not points:
-            return {}
+            return TurnsResult(reference, _CONFIDENCE)
         for worker in self._workers.values():
             worker.pause()
         workers: dict[str, Worker] = {}
@@ -183,15 +184,17 @@ class Trials:
             return workers[name]
 
         participants: dict[str, Participant] = {}
+        failures: dict[str, str] = {}
         budget = self._options.measure_seconds / 8 * len(plans)
         try:
             for name in plans:
                 try:
                     worker = launch(name)
-                except WorkerFailure:
+                except WorkerFailure as failure:
                     if name == reference:
                         raise
-                    continue  # such a plan would fail where it is deployed, too
+                    failures[name] = str(failure)  # it would fail where it is deployed, too
+                    continue
                 worker.pause()
                 participants[name] = WorkerParticipant(worker, partial(launch, name))
             turns = take_turns(
@@ -201,13 +204,15 @@ class Trials:
                 budget_s=budget,
                 launch_s=budget / _LAUNCHES_OF_PLANS,
                 block_s=_BLOCK_SECONDS / len(points),  # a call's time is the mean of some at each
+                warm_up=0,  # of so many calls the first are few, and the shorter the blocks, the more alike their times
                 min_rounds=6,
-                confidence=0.95,
+                confidence=_CONFIDENCE,
             )
         finally:
             for worker in workers.values():
                 worker.close()
-        return {name: turns.ratio(name, MIXED).value for name in participants if name not in turns.failures}
+        turns.failures |= failures
+        return turns
 
     def _start(self, name: str, engines: Sequence[EngineFolder]) -> Worker:
         setup: dict[str, Any] = {

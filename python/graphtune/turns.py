@@ -174,7 +174,7 @@ def take_turns(
     block_s: float = 0.1,
     warm_up: int = 2,
     min_rounds: int = 6,
-    max_rounds: int = 60,
+    max_rounds: int = 200,
     confidence: float = 0.95,
     tie: float = 0.01,
     launch_s: float = math.inf,
@@ -185,7 +185,8 @@ def take_turns(
 
     Every size gets at least one round of all, whatever the budget. A candidate that fails is dropped with its reason;
     the reference's failure is raised. Who is far behind another at a size, the reference too, sits out there until the
-    close ones are told apart; what is left of the budget then completes the ``min_rounds`` of all.
+    close ones are told apart; what is left of the budget then completes the ``min_rounds`` of all. A block starts with
+    ``warm_up`` calls that are not counted; with 0 it may be one call.
 
     Where the system puts a process's memory makes it a few per cent faster or slower for as long as it lives. So those
     that are still close are launched anew every ``launch_s`` seconds, which takes time beside the budget.
@@ -202,8 +203,12 @@ def take_turns(
     for participant in participants.values():
         participant.pause()
     try:
-        for turn in range(max_rounds):
-            deciding = len(result.settled) < len(size_keys) and clock() - started <= _FOR_DECIDING * budget_s
+        for turn in range(max_rounds + min_rounds):
+            deciding = (
+                len(result.settled) < len(size_keys)
+                and clock() - started <= _FOR_DECIDING * budget_s
+                and turn < max_rounds
+            )
             if deciding and clock() - launched >= launch_s:
                 before = clock()
                 close = {name for size in size_keys for name in _undecided(result, size)}
@@ -275,12 +280,12 @@ class _Blocks:
             if (name, size) not in self._warm:
                 # A process's first calls may compile or allocate; they only tell how many calls make a block.
                 typical = max(participant.block(size, self._warm_up + 1)[-1], 1e-9)
-                count = min(max(math.ceil(self._block_s / typical), 2), 1000)
+                count = min(max(math.ceil(self._block_s / typical), 2 if self._warm_up else 1), 1000)
                 self._counts.setdefault((name, size), count)
                 self._warm.add((name, size))
             count = self._counts[name, size]
             # After its sleep, one long call warms up as well as two short ones.
-            cold = self._warm_up if count > 2 else 1
+            cold = self._warm_up if count > 2 else min(self._warm_up, 1)
             times = participant.block(size, cold + count)[cold:]
         finally:
             participant.pause()
