@@ -77,12 +77,10 @@ def make_plan(
         return [PlanEntry(EAGER)]
     chosen = _fewest(allowed, engines, gain)
     leaves = list(_leaves(_rarest_changes(allowed, chosen, gain, share), {}, ranges))
-    last = EAGER if any(engine == EAGER for engine, _ in leaves) else leaves[-1][0]
-    if last == EAGER:
-        leaves = [leaf for leaf in leaves if leaf[0] != EAGER]
-    else:
-        leaves.pop()
-    entries = [PlanEntry(engine, tuple(sorted(limits.items()))) for engine, limits in leaves]
+    # The regions don't overlap, so that those of whoever comes last need no limits.
+    serving = [engine for engine, _ in reversed(leaves)]
+    last = EAGER if EAGER in serving else max(serving, key=serving.count)
+    entries = [PlanEntry(engine, tuple(sorted(limits.items()))) for engine, limits in leaves if engine != last]
     return [*entries, PlanEntry(last)]
 
 

@@ -78,7 +78,7 @@ def test_what_was_not_measured_beside_eager_is_eager():
 
 def test_regions_of_two_symbols():
     plan = plan_of(lambda v: ["openvino"] if v["b"] == 1 or v["s0"] == 3 else ["aoti"])
-    assert len(plan) == 3
+    assert len(plan) == 2  # aoti where both are large, openvino everywhere else
     for b, s in itertools.product((1, 2, 4, 8), (3, 20, 60)):
         assert serves(plan, b=b, s0=s) == ("openvino" if b == 1 or s == 3 else "aoti")
 
