@@ -4,9 +4,9 @@
 
 MiniLM, built for OpenVINO, ONNX Runtime and AOTInductor. Alternating: all are loaded in this process, and take turns
 call by call, or one is called alone; thread pools that spin while they wait would take the other's cores. A call after
-as long a pause as the others take shows what of it is no matter of theirs: threads that fell asleep, caches that other
-processes used. Threads: a module served by an engine of one thread, called from one thread and from two, beside the
-same engine called directly.
+as long a pause as the others take shows what of it is no matter of theirs: threads that fell asleep, and on a machine
+that is shared caches that others used. Threads: a module served by an engine of one thread, called from one thread and
+from two, beside the same engine called directly.
 """
 
 from __future__ import annotations

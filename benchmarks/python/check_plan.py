@@ -60,7 +60,7 @@ def serve(bundle: str) -> None:
             order = json.loads(line)
             calls = [call_of(point["b"], point["s0"]) for point in order["points"]]
             times: list[float] = []
-            for call in calls[:2]:
+            for call in (calls * 2)[:2]:
                 run(**call)
             end = time.perf_counter() + order["seconds"]
             while len(times) < 3 or time.perf_counter() < end:

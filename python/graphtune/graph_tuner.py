@@ -303,21 +303,14 @@ class GraphTuner:
             return [PlanEntry(EAGER)]
         if measured is None:
             return [PlanEntry(EAGER)]
-        choice = self._options.strategy.choose(measured, self._options.gate)
-        self._result.notes += choice.notes
-        if len(plan_engines(choice.plan)) < 2:
-            return choice.plan
-        self._options.report(f"confirming a plan of {' and '.join(plan_engines(choice.plan))}")
-        plan, note = confirm_plan(
-            choice.plan,
-            lambda part: self._options.strategy.choose(part, self._options.gate).plan,
-            measured,
-            trials,
-            engines,
-            cases,
-        )
-        self._result.notes.append(note)
-        return plan
+        strategy, gate = self._options.strategy, self._options.gate
+        choice = strategy.choose(measured, gate)
+        ties = choice.ties
+        if len(plan_engines(choice.plan)) > 1:
+            self._options.report(f"confirming a plan of {' and '.join(plan_engines(choice.plan))}")
+            choice = confirm_plan(choice, strategy, gate, measured, trials, engines, cases)
+        self._result.notes += [*ties, *choice.notes]
+        return choice.plan
 
     def _finish(
         self,

@@ -29,10 +29,11 @@ _FAR_BEHIND = 100.0
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """A plan for one graph, and what is to be said about it."""
+    """A plan for one graph, what is to be said about it, and which engines tie, whatever the plan."""
 
     plan: list[PlanEntry]
     notes: list[str] = dataclasses.field(default_factory=list)
+    ties: list[str] = dataclasses.field(default_factory=list)
 
 
 class Strategy:
@@ -67,7 +68,11 @@ class Strategy:
 
     def choose(self, measured: Measurements, gate: float | None) -> Choice:
         """The plan. An engine has to be ``gate`` times as fast as eager somewhere and nowhere slower; with a gate of
-        None eager is out of the choice."""
+        None eager is out of the choice.
+
+        Where the plan has several engines, this is asked again for parts of ``measured.engines``: plans that may take
+        its place if all its engines in one process are slower.
+        """
         names = [*measured.engines, *([EAGER] if gate is not None else [])]
         times = {point: {name: self.time(measured, name, point) for name in names} for point in measured.points}
         level = {point: self._level(measured, times[point], point, gate) for point in measured.points}
@@ -85,7 +90,12 @@ class Strategy:
             return -self.weight(measured, point) * loss
 
         plan = make_plan(measured.ranges, allowed, measured.engines, gain, lambda point: measured.weights[point])
-        return Choice(plan, self._ties(measured, times, level))
+        return Choice(plan, ties=self._ties(measured, times, level))
+
+    def accepts(self, measured: Measurements, plan: Sequence[PlanEntry], smaller: Sequence[PlanEntry]) -> bool:
+        """Whether a plan of fewer engines serves the strategy's aim as well as ``plan``, if it is faster in one
+        process. What only time decides, it does."""
+        return True
 
     def _level(self, measured: Measurements, times: dict[str, float], point: Point, gate: float | None) -> list[str]:
         """Those that are as good as the best at a point."""
@@ -226,6 +236,14 @@ class LatencyBudget(_Fastest):
             f"{budget} are kept at batch sizes up to {kept[-1]}" if kept else f"{budget} are kept at no batch size"
         )
         return choice
+
+    def accepts(self, measured: Measurements, plan: Sequence[PlanEntry], smaller: Sequence[PlanEntry]) -> bool:
+        """The smaller plan keeps the budget wherever the other does."""
+        return all(
+            self._keeps(measured, engine_at(smaller, point), point)
+            for point in measured.points
+            if self._keeps(measured, engine_at(plan, point), point)
+        )
 
     def _keeps(self, measured: Measurements, name: str, point: Point) -> bool:
         return measured.latency(name, point, self.percentile) * 1e3 <= self.milliseconds

@@ -104,7 +104,7 @@ def test_without_the_yardstick_figures_stand_as_measured(report: Any) -> None:
 
 LOAD = [{"plan": "both", "loading": "in_turn", "load": 1.25, "first_call": 0.02, "memory": 321.4}]
 TOGETHER = {
-    "alternating": [{"size": [1, 6], "engine": "openvino", "alone": 0.004, "in_turn": 0.0042}],
+    "alternating": [{"size": [1, 6], "engine": "openvino", "alone": 0.004, "paused": 0.005, "in_turn": 0.0042}],
     "threads": [{"engine": "openvino", "what": "module", "two_threads_over_one": 1.9}],
 }
 
@@ -114,7 +114,7 @@ def test_the_pages_own_prose_is_kept(report: Any) -> None:
     sections = report.sections(CORE, CALLS, LOAD, TOGETHER)
     filled = report.fill(page, sections)
     assert "| both | `in_turn` | 1250 ms | 20 ms | 321 MB |" in filled
-    assert "| openvino beside the other, (1, 6) | 4.20 ms | 1.05x its time alone |" in filled
+    assert "| openvino beside the others, (1, 6) | 4.20 ms | 1.05x its time alone, 1.25x after a pause |" in filled
     assert "| openvino, a tuned module |  | two threads 1.90x one |" in filled
     assert "| `minilm/openvino/8/64` | 97.0 ms |" in filled
     assert "2 cores of a processor, Python 3.11, torch 2.13.0; load 0.5 when it began." in filled

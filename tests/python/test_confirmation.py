@@ -1,6 +1,7 @@
 """Plans of several engines against one of them alone, in one process; nothing is measured here."""
 
 import math
+from pathlib import Path
 
 import pytest
 from graphtune.confirmation import confirm_plan
@@ -9,8 +10,11 @@ from graphtune.measurements import Measurements
 from graphtune.planning import PlanEntry
 from graphtune.probing import Point
 from graphtune.processes import WorkerFailure
-from graphtune.strategies import MaxThroughput
+from graphtune.strategies import Choice, LatencyBudget, Strategy
+from graphtune.trials import Trials
+from graphtune.tune_options import TuneOptions
 from graphtune.turns import TurnsResult
+from graphtune.validation import Case
 
 POINTS = tuple(Point.of({"b": b}) for b in (1, 2, 4))
 WEIGHTS = dict(zip(POINTS, (0.25, 0.15, 0.6), strict=True))
@@ -27,17 +31,20 @@ TWO = [PlanEntry("aoti", (("b", (1, 1)),)), PlanEntry("openvino")]
 THREE = [PlanEntry("aoti", (("b", (1, 1)),)), PlanEntry("onnxruntime", (("b", (2, 3)),)), PlanEntry("openvino")]
 
 
-def measured(names=("aoti", "onnxruntime", "openvino")):
+def measured(names=("aoti", "onnxruntime", "openvino"), **other_seconds):
     turns = TurnsResult("eager", 0.95)
     for name in ("eager", *names):
-        times = zip(POINTS, SECONDS[name], strict=True)
+        times = list(zip(POINTS, (SECONDS | other_seconds)[name], strict=True))
         turns.rounds[name] = {str(point): dict.fromkeys(range(8), seconds) for point, seconds in times}
+        turns.calls[name] = {str(point): [seconds] for point, seconds in times}
     return Measurements(RANGES, POINTS, WEIGHTS, names, turns)
 
 
-def choose(part):
-    """What a strategy gives of a part of the engines."""
-    return MaxThroughput().choose(part, 1.01).plan
+def confirm(measured, found, strategy=None):
+    """The plan that is kept of the strategy's, and the note about it."""
+    strategy = strategy or Strategy()
+    choice = confirm_plan(strategy.choose(measured, 1.01), strategy, 1.01, measured, found, {}, {})
+    return choice.plan, choice.notes[-1]
 
 
 class Found:
@@ -49,7 +56,7 @@ class Found:
         self.rounds = rounds
 
     def compare_plans(self, plans, reference, engines, cases, weights):
-        assert list(plans.values()) == self.plans and reference == "openvino" and weights == WEIGHTS
+        assert list(plans.values()) == self.plans and reference == list(plans)[-1] and weights == WEIGHTS
         if isinstance(self.found, Exception):
             raise self.found
         turns = TurnsResult(reference, 0.95)
@@ -69,24 +76,23 @@ class Found:
         (1.04, 20, TWO, "1.05x (0.95..1.16)"),
         (0.96, 20, TWO, "0.97x (0.87..1.07)"),
         (0.9, 20, ALONE, "0.91x (0.82..1.00)"),
-        (0.9, 4, TWO, "0.91x"),
+        (0.9, 4, ALONE, "0.91x"),
+        (1.0, 4, TWO, "1.01x"),
         (0.5, 4, ALONE, "0.51x"),
-        (None, 20, ALONE, "could not run"),
+        (None, 20, ALONE, "failed: gone"),
     ],
 )
 def test_a_plan_of_several_is_given_up_where_it_is_surely_slower(ratio, rounds, plan, figure):
-    assert choose(measured(("aoti", "openvino"))) == TWO
-    found = Found([TWO, ALONE], [ratio], rounds)
-    kept, note = confirm_plan(TWO, choose, measured(("aoti", "openvino")), found, {}, {})
+    kept, note = confirm(measured(("aoti", "openvino")), Found([TWO, ALONE], [ratio], rounds))
+    head = "openvino" if plan == ALONE else "aoti and openvino"
     assert kept == plan
-    head = "openvino alone" if plan == ALONE else "aoti and openvino"
-    assert note == f"{head}: in one process, as fast as openvino alone: aoti and openvino {figure}"
+    assert note == f"{head} kept: speed with all in one process, over that of openvino: aoti and openvino {figure}"
 
 
-def test_a_plan_whose_comparison_fails_is_given_up():
-    found = Found([TWO, ALONE], WorkerFailure("gone"))
-    kept, note = confirm_plan(TWO, choose, measured(("aoti", "openvino")), found, {}, {})
-    assert (kept, note) == (ALONE, "openvino alone: the comparison with aoti and openvino failed: gone")
+def test_where_the_comparison_fails_one_engine_serves():
+    kept, note = confirm(measured(("aoti", "openvino")), Found([TWO, ALONE], WorkerFailure("gone")))
+    assert kept == ALONE
+    assert note == "openvino serves, as the comparison with aoti and openvino in one process failed: gone"
 
 
 @pytest.mark.parametrize(
@@ -102,16 +108,102 @@ def test_a_plan_whose_comparison_fails_is_given_up():
     ],
 )
 def test_fewer_engines_are_tried_before_one_alone(three, two, plan):
-    assert choose(measured()) == THREE
-    found = Found([THREE, TWO, ALONE], [three, two])
-    kept, note = confirm_plan(THREE, choose, measured(), found, {}, {})
+    kept, note = confirm(measured(), Found([THREE, TWO, ALONE], [three, two]))
     assert kept == plan
-    assert ("could not run" in note) == (three is None)
+    assert ("failed: gone" in note) == (three is None)
+
+
+def test_a_plan_that_leaves_calls_to_eager_is_no_match():
+    # Each is slower than eager at the other's sizes.
+    apart = measured(("aoti", "openvino"), aoti=(1.0, 1.0, 3.0), openvino=(3.0, 3.0, 1.0))
+    kept, note = confirm(apart, Found([], []))
+    assert len(kept) == 2 and note.startswith("aoti and openvino: not compared in one process")
+
+
+def test_a_plan_that_misses_the_latency_budget_is_no_match():
+    # Without aoti the budget is missed at batch 1, without onnxruntime it is kept.
+    seconds = {"aoti": (1.0, 1.5, 1.9), "onnxruntime": (1.5, 1.0, 1.5), "openvino": (1.1, 1.04, 1.0)}
+    kept, _ = confirm(measured(**seconds), Found([THREE, TWO], [0.5]), LatencyBudget(1050.0))
+    assert kept == TWO
+    kept, _ = confirm(measured(**seconds), Found([THREE, TWO, ALONE], [0.5, 0.6]), LatencyBudget(1150.0))
+    assert kept == ALONE
+
+
+class OnlyAll(Strategy):
+    def choose(self, measured, gate):
+        if len(measured.engines) < 3:
+            raise LookupError("three engines are wanted")
+        return super().choose(measured, gate)
+
+
+def test_what_a_strategy_cannot_choose_is_said():
+    choice = confirm_plan(OnlyAll().choose(measured(), 1.01), OnlyAll(), 1.01, measured(), Found([], []), {}, {})
+    assert choice.plan == THREE
+    assert choice.notes[0] == "the strategy gave no plan without aoti: LookupError: three engines are wanted"
+    assert len(choice.notes) == 4 and "not compared" in choice.notes[3]
 
 
 def test_a_strategy_that_wants_all_its_engines_gets_them():
-    kept, note = confirm_plan(THREE, lambda part: THREE, measured(), Found([], []), {}, {})
+    class Stubborn(Strategy):
+        def choose(self, measured, gate):
+            return Choice(THREE)
+
+    kept, note = confirm(measured(), Found([], []), Stubborn())
     assert kept == THREE and "not compared" in note
+
+
+class PlanWorker:
+    """A worker whose calls of all sizes take a tenth of a second."""
+
+    def __init__(self, name, engines, log):
+        self.name, self.engines, self.log = name, engines, log
+        log.append(("start", name, engines))
+
+    def call(self, command, **payload):
+        if command == "prepare":
+            self.log.append((self.name, payload["size_key"], payload["engine"], payload["weight"]))
+            return None
+        assert command == "block" and payload["size_key"] == MIXED
+        if self.name == "plan dies":
+            raise WorkerFailure("died")
+        self.log.append(("block", self.name, payload["n_calls"]))
+        return [0.1] * payload["n_calls"]
+
+    def pause(self):
+        pass
+
+    resume = pause
+
+    def close(self):
+        self.log.append(("close", self.name))
+
+
+def test_plans_run_with_their_engines_at_the_sizes_that_weigh_something(monkeypatch):
+    log = []
+    trials = Trials(TuneOptions(measure_seconds=0.0), [], ["cpu"], lambda case: lambda: None)
+
+    def start(name, engines):
+        if name == "plan refused":
+            raise WorkerFailure("no memory")
+        return PlanWorker(name, engines, log)
+
+    monkeypatch.setattr(trials, "_start", start)
+    plans = {"two": TWO, "dies": TWO, "refused": TWO, "openvino": ALONE}
+    cases = {point: Case(point, "recorded", Path("case")) for point in POINTS}
+    weights = dict(zip(POINTS, (0.25, 0.0, 0.75), strict=True))
+    engines = {"aoti": "A", "openvino": "O"}
+    turns = trials.compare_plans(plans, "openvino", engines, cases, weights)
+    assert turns.failures == {"dies": "died", "refused": "no memory"}
+    assert turns.ratio("two", MIXED).value == pytest.approx(1.0)
+    assert ("start", "plan two", ["A", "O"]) in log and ("start", "plan openvino", ["O"]) in log
+    prepared = [entry for entry in log if entry[0] == "plan two"]
+    assert prepared == [("plan two", "b=1", "aoti", 0.25), ("plan two", "b=4", "openvino", 0.75)]
+    # The first call of a process tells how long it takes; a block is one call.
+    counts = [entry[2] for entry in log if entry[:2] == ("block", "plan two")]
+    assert counts == [1, 1]
+    assert sum(entry[0] == "start" for entry in log) == sum(entry[0] == "close" for entry in log) == 3
+    with pytest.raises(WorkerFailure, match="no memory"):
+        trials.compare_plans({"two": TWO, "refused": ALONE}, "refused", engines, cases, weights)
 
 
 class Timed:

@@ -58,7 +58,7 @@ def test_a_tie_goes_to_the_first_and_is_said():
         both = {"eager": size, "aoti": lambda v: size(v) / 1.99, "openvino": lambda v: size(v) / 2}
         choice = MaxThroughput().choose(measured(both, noise=noise), 1.01)
         assert choice.plan == [PlanEntry("aoti")]
-        assert any("a tie of aoti and openvino at b=1, s0=3; " in note for note in choice.notes)
+        assert any("a tie of aoti and openvino at b=1, s0=3; " in note for note in choice.ties)
 
 
 def test_a_difference_within_the_noise_is_a_tie_and_one_beyond_it_is_not():
@@ -84,9 +84,9 @@ def test_what_the_noise_does_not_tell_apart_is_said_also_where_the_faster_serves
         blocks |= {i: t * (1.5 if i % 3 == 0 else 1) for i, t in blocks.items()}
     choice = MaxThroughput().choose(noisy, 1.01)
     assert choice.plan == [PlanEntry("openvino")]
-    assert any("a tie of aoti and openvino at b=1, s0=3; " in note for note in choice.notes)
+    assert any("a tie of aoti and openvino at b=1, s0=3; " in note for note in choice.ties)
     quiet = measured({"eager": size, "aoti": lambda v: size(v) / 1.8, "openvino": lambda v: size(v) / 2}, rounds=16)
-    assert not any("a tie" in note for note in MaxThroughput().choose(quiet, 1.01).notes)
+    assert not MaxThroughput().choose(quiet, 1.01).ties
 
 
 def test_what_is_far_apart_is_told_apart_by_few_rounds_that_do_not_all_agree():
@@ -119,7 +119,7 @@ def test_a_tie_with_eager_is_said_also_where_its_median_is_ahead():
     for slowdown in (1.005, 0.995):
         choice = MaxThroughput().choose(measured({"eager": size, "aoti": lambda v, s=slowdown: size(v) * s}), 1.01)
         assert choice.plan == [PlanEntry("eager")]
-        assert any("a tie of aoti and eager at b=1, s0=3; " in note for note in choice.notes)
+        assert any("a tie of aoti and eager at b=1, s0=3; " in note for note in choice.ties)
 
 
 def test_the_gate_keeps_eager_and_can_be_opened():
